@@ -1,4 +1,5 @@
-// Client KEY STEPS: adds 1 to a counter, STEPS times, under dblock's lock KEY. Exits 75: never granted; 76: lost.
+// Client KEY STEPS: adds 1 to a counter, STEPS times, under dblock's lock KEY.
+// Exits 75: never granted; 76: lost.
 import java.math.BigInteger;
 import java.net.InetAddress;
 import java.security.SecureRandom;
@@ -14,19 +15,23 @@ public class Client extends Thread {
   Connection connection;
 
   Client(String key) throws Exception {
-    String random = String.format("%032x", new BigInteger(128, new SecureRandom())); // a new owner id for each lease
+    // Each lease has a new owner id.
+    String random = String.format("%032x", new BigInteger(128, new SecureRandom()));
     this.key = key;
     this.owner = "app@" + InetAddress.getLocalHost().getHostName() + ":java-" + random;
   }
 
-  static long clock() { // cannot be set; stands still while the machine sleeps, and then the fence alone protects
+  // cannot be set; stands still while the machine sleeps, and then the fence alone protects
+  static long clock() {
     return System.nanoTime() / 1_000_000;
   }
 
-  static Connection connect(long timeout) throws SQLException { // over a network: useSsl=true&serverSslCert=FILE
-    String url = "jdbc:mariadb://%s:%s/%s?allowPublicKeyRetrieval=true&connectTimeout=%d&socketTimeout=%4$d";
-    return DriverManager.getConnection(String.format(url, System.getenv("DB_HOST"), System.getenv("DB_PORT"),
-        System.getenv("DB_NAME"), timeout), System.getenv("DB_USER"), System.getenv("DB_PASSWORD"));
+  // over a network: useSsl=true&serverSslCert=FILE
+  static Connection connect(long timeout) throws SQLException {
+    String url = String.format(
+        "jdbc:mariadb://%s:%s/%s?allowPublicKeyRetrieval=true&connectTimeout=%d&socketTimeout=%4$d",
+        System.getenv("DB_HOST"), System.getenv("DB_PORT"), System.getenv("DB_NAME"), timeout);
+    return DriverManager.getConnection(url, System.getenv("DB_USER"), System.getenv("DB_PASSWORD"));
   }
 
   static ResultSet query(Connection connection, String sql, Object... values) throws SQLException {
@@ -39,7 +44,8 @@ public class Client extends Thread {
 
   String call(String sql, String wanted, long giveUp) throws InterruptedException {
     while (true) {
-      long sent = clock(), left = Math.max(0, Math.min(giveUp - sent, 3_600_000)); // so long the place in line lasts
+      // The place in line lasts for what is left of the patience.
+      long sent = clock(), left = Math.max(0, Math.min(giveUp - sent, 3_600_000));
       try {
         if (connection == null) connection = connect(TTL / 3);
         ResultSet row = query(connection, sql.replace("PATIENCE", "" + left), key, owner);
@@ -58,10 +64,13 @@ public class Client extends Thread {
     }
   }
 
-  @Override public void run() { // beside the work: renews when a third of the TTL has passed; releases in the end
+  // beside the work: renews when a third of the TTL has passed; releases in the end
+  @Override public void run() {
     try {
-      while (!done.await(deadline - clock() - TTL * 2 / 3, TimeUnit.MILLISECONDS) && clock() < deadline)
-        if (call("CALL dblock_renew(?, ?, NULL)", "renewed|lost", deadline).equals("lost")) deadline = 0;
+      while (!done.await(deadline - clock() - TTL * 2 / 3, TimeUnit.MILLISECONDS)
+          && clock() < deadline)
+        if (call("CALL dblock_renew(?, ?, NULL)", "renewed|lost", deadline).equals("lost"))
+          deadline = 0;
       done.await();
       call("CALL dblock_release(?, ?)", "released|lost", deadline);
     } catch (InterruptedException error) { // no more renewals: the deadline will pass

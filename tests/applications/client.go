@@ -1,4 +1,5 @@
-// client KEY STEPS: adds 1 to a counter, STEPS times, under dblock's lock KEY. Exits 75: never granted; 76: lost.
+// client KEY STEPS: adds 1 to a counter, STEPS times, under dblock's lock KEY.
+// Exits 75: never granted; 76: lost.
 package main
 
 import (
@@ -26,13 +27,17 @@ type lease struct {
 
 var started = time.Now()
 
-func clock() int64 { // cannot be set; stands still while the machine sleeps, and then the fence alone protects
+// cannot be set; stands still while the machine sleeps, and then the fence alone protects
+func clock() int64 {
 	return time.Since(started).Milliseconds()
 }
 
-func connect(timeout int64) *sql.DB { // TLS where the server has it; tls=true also checks which server answers
-	options := fmt.Sprintf("tls=preferred&timeout=%dms&readTimeout=%[1]dms&writeTimeout=%[1]dms", timeout)
-	db, err := sql.Open("mysql", fmt.Sprintf("%s:%s@tcp(%s:%s)/%s?%s", os.Getenv("DB_USER"), os.Getenv("DB_PASSWORD"),
+// TLS where the server has it; tls=true also checks which server answers
+func connect(timeout int64) *sql.DB {
+	options := fmt.Sprintf("tls=preferred&timeout=%dms&readTimeout=%[1]dms&writeTimeout=%[1]dms",
+		timeout)
+	db, err := sql.Open("mysql", fmt.Sprintf("%s:%s@tcp(%s:%s)/%s?%s",
+		os.Getenv("DB_USER"), os.Getenv("DB_PASSWORD"),
 		os.Getenv("DB_HOST"), os.Getenv("DB_PORT"), os.Getenv("DB_NAME"), options))
 	if err == nil {
 		err = db.Ping()
@@ -67,7 +72,8 @@ func (l *lease) call(query, wanted string, giveUp int64) string {
 	}
 }
 
-func (l *lease) step(db *sql.DB) error { // a transaction, which the server refuses unless the lease is held
+// a transaction, which the server refuses unless the lease is held
+func (l *lease) step(db *sql.DB) error {
 	work, err := db.Begin()
 	if err != nil {
 		return err
@@ -93,7 +99,8 @@ func (l *lease) work(db *sql.DB, steps int) int {
 			return 76
 		}
 		var refusal *mysql.MySQLError
-		if err := l.step(db); errors.As(err, &refusal) && refusal.Number == 1644 { // SQLSTATE 45000: not held
+		// SQLSTATE 45000: not held
+		if err := l.step(db); errors.As(err, &refusal) && refusal.Number == 1644 {
 			return 76
 		} else if err != nil {
 			log.Print(err)
@@ -125,7 +132,8 @@ func main() {
 	for code < 0 && clock() < l.deadline.Load() {
 		select {
 		case code = <-ended:
-		case <-time.After(time.Duration(l.deadline.Load()-ttl*2/3-clock()) * time.Millisecond): // a third has passed
+		// a third has passed
+		case <-time.After(time.Duration(l.deadline.Load()-ttl*2/3-clock()) * time.Millisecond):
 			if l.call("CALL dblock_renew(?, ?, NULL)", "renewed lost", l.deadline.Load()) == "lost" {
 				l.deadline.Store(0)
 			}

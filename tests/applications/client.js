@@ -1,5 +1,6 @@
 #!/usr/bin/env node
-// client.js KEY STEPS: adds 1 to a counter, STEPS times, under dblock's lock KEY. Exits 75: never granted; 76: lost.
+// client.js KEY STEPS: adds 1 to a counter, STEPS times, under dblock's lock KEY.
+// Exits 75: never granted; 76: lost.
 const mysql = require("mysql2");
 const { randomBytes } = require("crypto");
 const { hostname } = require("os");
@@ -9,22 +10,28 @@ const { setTimeout: sleep } = require("timers/promises");
 const key = process.argv[2], steps = Number(process.argv[3]);
 const TTL = Number(process.env.LOCK_TTL_MS), PATIENCE = Number(process.env.LOCK_PATIENCE_MS);
 
-function clock() { // cannot be set; stands still while the machine sleeps, and then the fence alone protects
+// cannot be set; stands still while the machine sleeps, and then the fence alone protects
+function clock() {
   return Number(process.hrtime.bigint() / 1000000n);
 }
 
 class Session { // one connection, not a pool, whose next statement could go to another connection
-  constructor(timeout) { // over a network: ssl: {ca: CERTIFICATE} encrypts, and checks which server answers
+  // over a network: ssl: {ca: CERTIFICATE} encrypts, and checks which server answers
+  constructor(timeout) {
     this.timeout = timeout;
     this.connection = mysql.createConnection({
-      host: process.env.DB_HOST, port: Number(process.env.DB_PORT), database: process.env.DB_NAME, charset: "utf8mb4",
-      user: process.env.DB_USER, password: process.env.DB_PASSWORD, connectTimeout: timeout, supportBigNumbers: true,
+      host: process.env.DB_HOST, port: Number(process.env.DB_PORT),
+      database: process.env.DB_NAME, charset: "utf8mb4",
+      user: process.env.DB_USER, password: process.env.DB_PASSWORD,
+      connectTimeout: timeout, supportBigNumbers: true,
     });
-    this.connection.on("error", () => {}); // when it is lost between two statements, the next one fails
+    // when it is lost between two statements, the next one fails
+    this.connection.on("error", () => {});
   }
 
   query(sql, ...values) {
-    return promisify(this.connection.query).call(this.connection, { sql, values, timeout: this.timeout });
+    const { connection, timeout } = this;
+    return promisify(connection.query).call(connection, { sql, values, timeout });
   }
 }
 
@@ -36,12 +43,15 @@ class Lease {
 
   async call(sql, values, wanted, giveUp) {
     for (;;) {
-      const sent = clock(), left = Math.max(0, Math.min(giveUp - sent, 3600000)); // so long the place in line lasts
+      // The place in line lasts for what is left of the patience.
+      const sent = clock(), left = Math.max(0, Math.min(giveUp - sent, 3600000));
       try {
         this.session ??= new Session(TTL / 3);
-        const results = await this.session.query(sql.replace("PATIENCE", left), key, this.owner, ...values);
+        const statement = sql.replace("PATIENCE", left);
+        const results = await this.session.query(statement, key, this.owner, ...values);
         const { outcome, token, remaining_ms } = results[0][0]; // the row of the first result
-        if (["granted", "renewed"].includes(outcome)) [this.token, this.deadline] = [token, sent + remaining_ms];
+        if (["granted", "renewed"].includes(outcome))
+          [this.token, this.deadline] = [token, sent + remaining_ms];
         if (wanted.includes(outcome)) return outcome;
       } catch (error) { // done or not, nobody knows: the same call again will tell
         console.error(error.message);
@@ -53,11 +63,14 @@ class Lease {
     }
   }
 
-  async keep() { // beside the work: renews when a third of the TTL has passed; releases when the work has ended
+  // beside the work: renews when a third of the TTL has passed; releases when the work has ended
+  async keep() {
     while (!this.ended.signal.aborted && clock() < this.deadline) {
-      await sleep(this.deadline - TTL * 2 / 3 - clock(), null, { signal: this.ended.signal }).catch(() => {});
+      const pause = this.deadline - TTL * 2 / 3 - clock();
+      await sleep(pause, null, { signal: this.ended.signal }).catch(() => {});
       if (!this.ended.signal.aborted
-          && await this.call("CALL dblock_renew(?, ?, NULL)", [], ["renewed", "lost"], this.deadline) === "lost")
+          && await this.call("CALL dblock_renew(?, ?, NULL)", [], ["renewed", "lost"],
+                             this.deadline) === "lost")
         this.deadline = 0;
     }
     if (this.ended.signal.aborted)

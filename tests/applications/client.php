@@ -1,17 +1,20 @@
 #!/usr/bin/env php
 <?php
-// client.php KEY STEPS: adds 1 to a counter, STEPS times, under dblock's lock KEY. Exits 75: never granted; 76: lost.
+// client.php KEY STEPS: adds 1 to a counter, STEPS times, under dblock's lock KEY.
+// Exits 75: never granted; 76: lost.
 
-function clock(): int { // cannot be set; stands still while the machine sleeps, and then the fence alone protects
+// cannot be set; stands still while the machine sleeps, and then the fence alone protects
+function clock(): int {
     return intdiv(hrtime(true), 1000000);
 }
 
-function connect(int $timeout): mysqli { // over a network: ssl_set() and MYSQLI_CLIENT_SSL check which server answers
+// over a network: ssl_set() and MYSQLI_CLIENT_SSL check which server answers
+function connect(int $timeout): mysqli {
     $connection = mysqli_init();
     $connection->options(MYSQLI_OPT_CONNECT_TIMEOUT, $timeout); // whole seconds
     $connection->options(MYSQLI_OPT_READ_TIMEOUT, $timeout);
-    $connection->real_connect(getenv('DB_HOST'), getenv('DB_USER'), getenv('DB_PASSWORD'), getenv('DB_NAME'),
-        (int) getenv('DB_PORT'));
+    $connection->real_connect(getenv('DB_HOST'), getenv('DB_USER'), getenv('DB_PASSWORD'),
+        getenv('DB_NAME'), (int) getenv('DB_PORT'));
     $connection->set_charset('utf8mb4');
     return $connection;
 }
@@ -29,7 +32,8 @@ final class Lease {
     private ?mysqli $connection = null;
 
     public function __construct(public readonly string $key, private int $ttl) {
-        $this->owner = 'app@' . gethostname() . ':php-' . bin2hex(random_bytes(16)); // a new one for each lease
+        // Each lease has a new owner id.
+        $this->owner = 'app@' . gethostname() . ':php-' . bin2hex(random_bytes(16));
     }
 
     private function call(string $sql, array $wanted, int $giveUp): string {
@@ -38,14 +42,16 @@ final class Lease {
             $left = max(0, min($giveUp - $sent, 3600000)); // so long the place in line lasts
             try {
                 $this->connection ??= connect((int) ceil($this->ttl / 3000));
-                $row = query($this->connection, str_replace('PATIENCE', $left, $sql), [$this->key, $this->owner]);
+                $statement = str_replace('PATIENCE', $left, $sql);
+                $row = query($this->connection, $statement, [$this->key, $this->owner]);
                 if (in_array($row['outcome'], ['granted', 'renewed'])) {
                     [$this->token, $this->deadline] = [$row['token'], $sent + $row['remaining_ms']];
                 }
                 if (in_array($row['outcome'], $wanted)) {
                     return $row['outcome'];
                 }
-            } catch (mysqli_sql_exception $error) { // done or not, nobody knows: the same call again will tell
+            // done or not, nobody knows: the same call again will tell
+            } catch (mysqli_sql_exception $error) {
                 error_log($error->getMessage());
                 $this->connection = null;
             }
@@ -61,10 +67,12 @@ final class Lease {
         return $this->call($sql, ['granted'], clock() + $patience) === 'granted';
     }
 
-    public function keep(): bool { // between two steps of the work: renews when a third of the TTL has passed
+    // between two steps of the work: renews when a third of the TTL has passed
+    public function keep(): bool {
         $left = $this->deadline - clock();
         if ($left > 0 && $left < $this->ttl * 2 / 3
-            && $this->call('CALL dblock_renew(?, ?, NULL)', ['renewed', 'lost'], $this->deadline) === 'lost') {
+            && $this->call('CALL dblock_renew(?, ?, NULL)', ['renewed', 'lost'],
+                           $this->deadline) === 'lost') {
             $this->deadline = 0;
         }
         return clock() < $this->deadline;
@@ -75,7 +83,8 @@ final class Lease {
     }
 }
 
-function step(mysqli $work, Lease $lease): void { // a transaction, which the server refuses unless the lease is held
+// a transaction, which the server refuses unless the lease is held
+function step(mysqli $work, Lease $lease): void {
     $work->begin_transaction();
     query($work, 'CALL dblock_assert_held(?, ?)', [$lease->key, $lease->token]);
     $n = query($work, 'SELECT n FROM counter')['n'];

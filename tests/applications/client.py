@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-# client.py KEY STEPS: adds 1 to a counter, STEPS times, under dblock's lock KEY. Exits 75: never granted; 76: lost.
+# client.py KEY STEPS: adds 1 to a counter, STEPS times, under dblock's lock KEY.
+# Exits 75: never granted; 76: lost.
 import os, random, secrets, socket, sys, threading, time
 import pymysql
 
@@ -8,15 +9,18 @@ TTL, PATIENCE = int(os.environ["LOCK_TTL_MS"]), int(os.environ["LOCK_PATIENCE_MS
 def clock():  # milliseconds; cannot be set, and goes on while the machine sleeps
     return time.clock_gettime(time.CLOCK_BOOTTIME) * 1000
 
-def connect(timeout):  # TLS where the server has it; ssl={"ca": FILE} also checks which server answers
-    return pymysql.connect(host=os.environ["DB_HOST"], port=int(os.environ["DB_PORT"]), user=os.environ["DB_USER"],
-        password=os.environ["DB_PASSWORD"], database=os.environ["DB_NAME"], ssl={"check_hostname": False},
+# TLS where the server has it; ssl={"ca": FILE} also checks which server answers
+def connect(timeout):
+    return pymysql.connect(host=os.environ["DB_HOST"], port=int(os.environ["DB_PORT"]),
+        user=os.environ["DB_USER"], password=os.environ["DB_PASSWORD"],
+        database=os.environ["DB_NAME"], ssl={"check_hostname": False},
         autocommit=True, connect_timeout=timeout, read_timeout=timeout, write_timeout=timeout)
 
 class Lease(threading.Thread):
     def __init__(self, key):
         super().__init__()
-        self.key, self.owner = key, f"app@{socket.gethostname()}:python-{secrets.token_hex(16)}"  # new for each lease
+        # The owner id is new for each lease.
+        self.key, self.owner = key, f"app@{socket.gethostname()}:python-{secrets.token_hex(16)}"
         self.token, self.deadline, self.connection, self.done = None, 0, None, threading.Event()
 
     def call(self, statement, wanted, give_up):
@@ -25,23 +29,30 @@ class Lease(threading.Thread):
             try:
                 self.connection = self.connection or connect(timeout=TTL / 3000)
                 with self.connection.cursor() as cursor:
-                    cursor.execute(statement, {"key": self.key, "owner": self.owner, "ttl": TTL, "patience":
-                        max(0, min(give_up - sent, 3600000))})  # what is left of it: so long the place in line lasts
+                    # The place in line lasts for what is left of the patience.
+                    patience = max(0, min(give_up - sent, 3600000))
+                    cursor.execute(statement, {"key": self.key, "owner": self.owner, "ttl": TTL,
+                                               "patience": patience})
                     outcome, token, remaining_ms, holder = cursor.fetchone()
                 if outcome in ("granted", "renewed"):
                     self.token, self.deadline = token, sent + remaining_ms
                 if outcome in wanted:
                     return outcome
-            except pymysql.Error as error:  # done or not, nobody knows: the same call again will tell
+            # done or not, nobody knows: the same call again will tell
+            except pymysql.Error as error:
                 print(error, file=sys.stderr)
                 self.connection = None
             if clock() >= give_up:
                 return None
             time.sleep(random.uniform(0.1, 0.3))
 
-    def run(self):  # beside the work: renews when a third of the TTL has passed; releases when the work has ended
-        while not self.done.wait((self.deadline - TTL * 2 / 3 - clock()) / 1000) and clock() < self.deadline:
-            if self.call("CALL dblock_renew(%(key)s, %(owner)s, NULL)", ("renewed", "lost"), self.deadline) == "lost":
+    # beside the work: renews when a third of the TTL has passed; releases when the work has ended
+    def run(self):
+        while not self.done.wait((self.deadline - TTL * 2 / 3 - clock()) / 1000):
+            if clock() >= self.deadline:
+                break
+            if self.call("CALL dblock_renew(%(key)s, %(owner)s, NULL)", ("renewed", "lost"),
+                         self.deadline) == "lost":
                 self.deadline = 0
         self.done.wait()
         self.call("CALL dblock_release(%(key)s, %(owner)s)", ("released", "lost"), self.deadline)

@@ -1,5 +1,6 @@
 #!/usr/bin/env ruby
-# client.rb KEY STEPS: adds 1 to a counter, STEPS times, under dblock's lock KEY. Exits 75: never granted; 76: lost.
+# client.rb KEY STEPS: adds 1 to a counter, STEPS times, under dblock's lock KEY.
+# Exits 75: never granted; 76: lost.
 require "mysql2"
 require "securerandom"
 require "socket"
@@ -35,7 +36,9 @@ class Lease
         key, owner = [KEY, @owner].map { |text| @connection.escape(text) }
         row = @connection.query("CALL #{procedure}('#{key}', '#{owner}'#{more % left})").first
         @connection.abandon_results!
-        @token, @deadline = row["token"], sent + row["remaining_ms"] if %w[granted renewed].include?(row["outcome"])
+        if %w[granted renewed].include?(row["outcome"])
+          @token, @deadline = row["token"], sent + row["remaining_ms"]
+        end
         return row["outcome"] if wanted.include?(row["outcome"])
       rescue Mysql2::Error => error
         warn error.message # done or not, nobody knows: the same call again will tell
@@ -46,7 +49,8 @@ class Lease
     end
   end
 
-  def keep # beside the work: renews when a third of the TTL has passed; releases when the work has ended
+  # beside the work: renews when a third of the TTL has passed; releases when the work has ended
+  def keep
     until @done
       sleep 0.05
       next if clock < @deadline - TTL * 2 / 3 || clock >= @deadline
@@ -58,7 +62,8 @@ end
 
 work = connect(10) # all is ready before the lease begins
 lease = Lease.new
-exit 75 unless lease.call("dblock_acquire", %w[granted], clock + PATIENCE, ", #{TTL}, NULL, %d, NULL")
+exit 75 unless lease.call("dblock_acquire", %w[granted], clock + PATIENCE,
+                          ", #{TTL}, NULL, %d, NULL")
 keeper = Thread.new { lease.keep }
 begin
   STEPS.times do
