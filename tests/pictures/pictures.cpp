@@ -14,7 +14,7 @@
 namespace dblock::test {
 namespace {
 
-constexpr unsigned short k_columns = 110;
+constexpr unsigned short k_columns = 120;
 
 // People and machines of a small firm, all of them on this one.
 class Firm {
