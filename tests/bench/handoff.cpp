@@ -2,6 +2,7 @@
 // waiters in line, against one committed update (a renewal by the new holder) on the same server. The
 // database is $DBLOCK_DB, migrated, or a file:
 //
+//   cmake --build build/release --target bench_handoff
 //   DBLOCK=build/release/src/dblock tests/with-mariadb.sh build/release/tests/bench/bench_handoff 100
 //
 // With MODE each lease is held for a second, so that the next waiter knows that it is first, and for a random

@@ -13,13 +13,12 @@ root=$(cd "$here/../.." && pwd)
 build=${1:-$root/build/release}
 dblock=$build/src/dblock
 bench=$build/tests/bench/bench_handoff
-for program in "$dblock" "$bench"; do
-  [ -x "$program" ] || {
-    echo "handoff_modes.sh: $program is missing; build with: cmake --workflow --preset release" >&2
-    exit 1
-  }
-done
+[ -x "$dblock" ] || {
+  echo "handoff_modes.sh: $dblock is missing; build with: cmake --workflow --preset release" >&2
+  exit 1
+}
 if [ -z "${DBLOCK_SOCKET-}" ]; then
+  cmake --build "$build" --target bench_handoff >&2
   DBLOCK=$dblock exec "$root/tests/with-mariadb.sh" "$0" "$build"
 fi
 

@@ -27,13 +27,14 @@ build=${1:-$root/build/release}
 json=${json:-$build/bench.json}
 dblock=$build/src/dblock
 bench=$build/tests/bench
-for program in "$dblock" "$bench/bench_baseline" "$bench/bench_pairs" "$bench/bench_handoff"; do
+for program in "$dblock" "$bench/bench_baseline" "$bench/bench_pairs"; do
   [ -x "$program" ] || {
     echo "run.sh: $program is missing; build with: cmake --workflow --preset release" >&2
     exit 1
   }
 done
 if [ -z "$with_server" ]; then
+  cmake --build "$build" --target bench_handoff >&2
   DBLOCK=$dblock exec "$root/tests/with-mariadb.sh" "$0" --with-server --pairs "$pairs" --json "$json" "$build"
 fi
 
