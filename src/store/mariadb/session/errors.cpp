@@ -20,6 +20,7 @@ constexpr unsigned k_first_client_error = 2000;
 constexpr unsigned k_last_client_error = 2999;
 constexpr unsigned k_first_connector_error = 5000;
 
+constexpr std::array k_wrong_names{k_no_database, k_name_too_long, k_wrong_database_name, k_no_text};
 constexpr std::array k_read_only{k_option_forbids, 1792U, 1836U};
 
 bool among(std::span<const unsigned> numbers, unsigned native) {
@@ -100,8 +101,7 @@ std::string_view advice(Errc code, const ServerError& words) {
   if (native == k_option_forbids) return "; start the server without that option, or use another one";
   if (code == Errc::unreachable && native == k_galera_not_ready)
     return "; is this Galera node cut off from the majority, or still joining?";
-  if (native == k_name_too_long || native == k_wrong_database_name)
-    return "; write the name of the database as SHOW DATABASES does";
+  if (among(k_wrong_names, native)) return "; write the name of the database as SHOW DATABASES does";
   if (native == k_tls_demanded) return "; use tls=verify-full with tls-ca, or tls=require";
   if (native == k_tls_failed)
     return "; check tls, tls-ca, tls-cert and tls-key in the settings, and the certificate and name of the "

@@ -9,9 +9,11 @@
 
 namespace dblock::store::mariadb {
 
+inline constexpr unsigned k_no_database = 1046;
 inline constexpr unsigned k_no_such_database = 1049;
 inline constexpr unsigned k_name_too_long = 1059;
 inline constexpr unsigned k_wrong_database_name = 1102;
+inline constexpr unsigned k_no_text = 1300;  // MariaDB's answer to a name of a database that is no UTF-8
 inline constexpr unsigned k_tls_demanded = 3159;
 inline constexpr unsigned k_wrong_variable_value = 1231;
 // InnoDB cannot log this transaction isolation as statements.
@@ -59,7 +61,8 @@ inline constexpr std::array k_known{
     Known{k_no_such_database, Errc::config},
     Known{k_name_too_long, Errc::config},
     Known{k_wrong_database_name, Errc::config},
-    Known{1300, Errc::config},  // the database's name is no text
+    Known{k_no_database, Errc::config},  // MySQL's answer to a name that is no text
+    Known{k_no_text, Errc::config},
     Known{1115, Errc::config},  // the server does not know utf8mb4
     Known{k_needs_row_logging, Errc::config},
     Known{2007, Errc::config},            // CR_VERSION_ERROR: another protocol
