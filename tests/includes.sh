@@ -46,7 +46,7 @@ dblock_app may app/words/describe.hpp
 dblock_app never app/run/hooks.hpp
 dblock_app never process/supervisor.hpp
 dblock_app never store/rules/history.hpp
-dblock_app_run may app/database.hpp
+dblock_app_run may app/store_access.hpp
 dblock_cli_options never app/use_cases.hpp
 dblock_cli_report may app/use_cases.hpp
 dblock_cli_report never cli/options/parse.hpp

@@ -20,7 +20,7 @@ complain() {
 
 # Not what is said on stderr: help, SQL, results on stdout, doctor's findings, the live line.
 find src -name '*.[ch]pp' |
-  grep -vE '/cli/report/(csv|doctor|history|history_page|html|inspect_page|inspect_table|json|key_rows|lease|lock_cells|lock_fields|pause|prometheus|timeline|upkeep)\.|/(option_spec|help|sql_grant|[a-z_]*statements|judge_[a-z]*|examiner[a-z_]*|doctor|wait_display)\.' |
+  grep -vE '/cli/report/(csv|doctor|history|history_page|html|inspect_page|inspect_table|json|key_rows|lease|lock_cells|lock_fields|pause|prometheus|timeline|maintenance)\.|/(option_spec|help|sql_grant|[a-z_]*statements|judge_[a-z]*|examiner[a-z_]*|doctor|wait_display)\.' |
   sort >"$work/sources"
 xargs awk -f tests/messages.awk <"$work/sources" | sort -u >"$work/said"
 grep -vE '^($|#|  )' tests/messages.txt | sort >"$work/listed"

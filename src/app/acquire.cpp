@@ -8,11 +8,11 @@
 #include <utility>
 #include <variant>
 
-#include "app/database.hpp"
 #include "app/identity.hpp"
 #include "app/keeper.hpp"
 #include "app/release_after_death.hpp"
 #include "app/silence_watch.hpp"
+#include "app/store_access.hpp"
 #include "app/use_cases.hpp"
 #include "app/words/describe.hpp"
 #include "app/words/ending.hpp"

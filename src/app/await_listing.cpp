@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "app/database.hpp"
-#include "app/inspector.hpp"
+#include "app/listing_thread.hpp"
+#include "app/store_access.hpp"
 #include "app/words/ending.hpp"
 #include "base/duration.hpp"
 #include "base/log.hpp"
@@ -26,16 +26,16 @@ class ListingLoop {
   ListingLoop(const ListingWait& wait, const store::Settings& settings, const process::Signals& signals)
       : wait_(wait),
         signals_(signals),
-        inspector_(wait.listed, settings),
+        listing_thread_(wait.listed, settings),
         gaps_(k_first_gap, k_longest_gap, k_growth,
               static_cast<std::uint64_t>(begun_.time_since_epoch().count())) {}
 
   Result<Ending> go() {
     for (;;) {
-      inspector_.ask();
-      if (const auto stop = signals_.wait(inspector_.answered(), answer_by())) return interrupted(*stop);
-      if (!inspector_.answered().raised()) return no_answer();
-      if (auto over = heed(inspector_.answer())) return std::move(*over);
+      listing_thread_.ask();
+      if (const auto stop = signals_.wait(listing_thread_.answered(), answer_by())) return interrupted(*stop);
+      if (!listing_thread_.answered().raised()) return no_answer();
+      if (auto over = heed(listing_thread_.answer())) return std::move(*over);
       BootTime next = clock_.now() + gaps_.next();
       if (limit_) next = std::min(next, *limit_);
       if (const auto stop = signals_.wait(never_, next)) return interrupted(*stop);
@@ -61,7 +61,7 @@ class ListingLoop {
       return std::nullopt;
     }
     in_trouble_ = false;
-    auto not_yet = wait_.judge(*report);
+    auto not_yet = wait_.what_remains(*report);
     if (!not_yet) return Ending{};
     if (not_yet->for_good) return std::move(not_yet->ending);
     if (last) return given_up(std::move(not_yet->ending));
@@ -87,12 +87,12 @@ class ListingLoop {
   }
 
   Ending no_answer() {
-    return inspector_.end(Ending::failed(
+    return listing_thread_.end(Ending::failed(
         {Errc::unreachable, "the database did not answer at the end of " + limit_option() + what_stays()}));
   }
 
   Ending interrupted(const process::Stop& stop) {
-    return inspector_.end(interrupted_by(stop, wait_.doing + what_stays()));
+    return listing_thread_.end(interrupted_by(stop, wait_.doing + what_stays()));
   }
 
   [[nodiscard]] std::string limit_option() const {
@@ -106,7 +106,7 @@ class ListingLoop {
   const SystemClock clock_;
   const BootTime begun_ = clock_.now();
   const std::optional<BootTime> limit_ = wait_.limit ? std::optional(begun_ + *wait_.limit) : std::nullopt;
-  Inspector inspector_;
+  ListingThread listing_thread_;
   lease::Backoff gaps_;
   std::optional<BootTime> said_;
   bool in_trouble_ = false;

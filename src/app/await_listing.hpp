@@ -24,8 +24,8 @@ struct ListingWait {
   std::string doing;              // for a wait that a signal ends
   std::string stays{};            // "the pause stays": what holds although the wait has ended too early
   std::optional<Micros> limit{};  // nullopt: for ever; 0: a single listing, however long it takes
-  std::string_view limit_option = "--wait";                          // `wait` calls it --timeout
-  std::function<std::optional<NotYet>(const InspectReport&)> judge;  // nullopt: the wait is over
+  std::string_view limit_option = "--wait";                                 // `wait` calls it --timeout
+  std::function<std::optional<NotYet>(const InspectReport&)> what_remains;  // nullopt: the wait is over
 };
 
 // Lists the locks at growing intervals until the judgement is good. Signals and the limit end the wait even

@@ -1,7 +1,7 @@
 // `dblock history`: lists the runs that have ended, where the database records them. Takes no lock, changes
 // no row.
-#include "app/database.hpp"
 #include "app/silence_watch.hpp"
+#include "app/store_access.hpp"
 #include "app/use_cases.hpp"
 #include "base/log.hpp"
 #include "store/open.hpp"

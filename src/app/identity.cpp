@@ -76,7 +76,7 @@ std::string account_on_host(const Identity& identity) {
 
 lease::OwnerId new_owner_id(const lease::Holder& holder) {
   return lease::make_owner_id(holder.host, holder.pid, std::time(nullptr),
-                              process::process_mark(static_cast<pid_t>(holder.pid)));
+                              process::process_digest(static_cast<pid_t>(holder.pid)));
 }
 
 bool blocked_by_ancestor(const lease::LockStatus& status) {
@@ -85,10 +85,10 @@ bool blocked_by_ancestor(const lease::LockStatus& status) {
   if (status.kind != lease::Kind::run) return false;
   // Another slot may become free.
   if (status.sharing.mode == lease::Mode::slot) return false;
-  static const std::vector<std::string> ancestors = process::ancestor_marks();
+  static const std::vector<std::string> ancestors = process::ancestor_digests();
   const auto is_ancestor = [](const std::string& owner) {
-    const std::string mark = lease::mark_of(owner);
-    return !mark.empty() && std::ranges::find(ancestors, mark) != ancestors.end();
+    const std::string digest = lease::digest_of(owner);
+    return !digest.empty() && std::ranges::find(ancestors, digest) != ancestors.end();
   };
   return is_ancestor(status.owner) || std::ranges::any_of(status.other_owners, is_ancestor);
 }

@@ -3,9 +3,9 @@
 #include <utility>
 #include <variant>
 
-#include "app/database.hpp"
 #include "app/inspect_report.hpp"
 #include "app/silence_watch.hpp"
+#include "app/store_access.hpp"
 #include "app/use_cases.hpp"
 #include "app/words/describe.hpp"
 #include "base/duration.hpp"

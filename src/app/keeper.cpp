@@ -9,8 +9,8 @@
 #include <cstdint>
 #include <utility>
 
-#include "app/database.hpp"
 #include "app/release_after_death.hpp"
+#include "app/store_access.hpp"
 #include "lease/session.hpp"
 #include "process/detached.hpp"
 #include "process/guardian/stop_plan.hpp"

@@ -3,7 +3,7 @@
 #include <sys/time.h>
 #include <unistd.h>
 
-#include "app/database.hpp"
+#include "app/store_access.hpp"
 #include "app/use_cases.hpp"
 #include "base/text.hpp"
 #include "store/open.hpp"

@@ -3,8 +3,8 @@
 #include <utility>
 #include <variant>
 
-#include "app/database.hpp"
 #include "app/silence_watch.hpp"
+#include "app/store_access.hpp"
 #include "app/use_cases.hpp"
 #include "base/log.hpp"
 #include "base/overloaded.hpp"

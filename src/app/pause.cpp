@@ -4,9 +4,9 @@
 #include <utility>
 
 #include "app/await_listing.hpp"
-#include "app/database.hpp"
 #include "app/identity.hpp"
 #include "app/silence_watch.hpp"
+#include "app/store_access.hpp"
 #include "app/use_cases.hpp"
 #include "app/words/describe.hpp"
 #include "store/open.hpp"
@@ -55,7 +55,7 @@ Result<PauseReport> pause(const PauseRequest& request) {
         .doing = "while waiting for the end of the holders",
         .stays = "the pause stays",
         .limit = request.wait->limit,
-        .judge = [&](const InspectReport& now) { return holders_left(now.listing, request.scope); }};
+        .what_remains = [&](const InspectReport& now) { return holders_left(now.listing, request.scope); }};
     DBLOCK_TRY(report.ending, await_listing(wait, settings, *signals));
   }
   return report;

@@ -1,9 +1,9 @@
 // `dblock reap`: clear up expired leases and long-idle rows. Correctness never depends on it.
 #include <utility>
 
-#include "app/database.hpp"
 #include "app/rounds.hpp"
 #include "app/silence_watch.hpp"
+#include "app/store_access.hpp"
 #include "app/use_cases.hpp"
 #include "base/log.hpp"
 #include "process/signals.hpp"

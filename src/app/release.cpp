@@ -4,9 +4,9 @@
 #include <utility>
 
 #include "app/await_listing.hpp"
-#include "app/database.hpp"
 #include "app/identity.hpp"
 #include "app/silence_watch.hpp"
+#include "app/store_access.hpp"
 #include "app/use_cases.hpp"
 #include "app/words/describe.hpp"
 #include "app/words/ending.hpp"
@@ -76,7 +76,7 @@ Result<Report> describe(const ReleaseRequest& request, lease::LockBook& store) {
 // has become of the lock.
 Result<Ending> await_end(const ReleaseRequest& request, const store::Settings& settings,
                          const process::Signals& signals, std::string& now) {
-  const auto judge = [&request, &now](const InspectReport& report) -> std::optional<NotYet> {
+  const auto what_remains = [&request, &now](const InspectReport& report) -> std::optional<NotYet> {
     const auto& locks = report.listing.locks;
     const auto status = std::ranges::find_if(locks, [&request](const lease::LockStatus& row) {
       return !row.owner.empty() && row.token == *request.token;
@@ -92,7 +92,7 @@ Result<Ending> await_end(const ReleaseRequest& request, const store::Settings& s
       .doing = "while waiting for the holder of lock " + quoted(request.key) + " to end",
       .stays = "its lease stays revoked",
       .limit = request.wait->limit,
-      .judge = judge};
+      .what_remains = what_remains};
   return await_listing(wait, settings, signals);
 }
 

@@ -1,8 +1,8 @@
 // `dblock renew`: extends a script's lease.
 #include <utility>
 
-#include "app/database.hpp"
 #include "app/silence_watch.hpp"
+#include "app/store_access.hpp"
 #include "app/use_cases.hpp"
 #include "app/words/describe.hpp"
 #include "store/open.hpp"

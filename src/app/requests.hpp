@@ -49,8 +49,8 @@ struct RunRequest {
   store::SettingsSources database;
   Identity identity;
   lease::Key key;
-  std::vector<lease::Key> also{};  // further keys, sorted, after `key`
-  std::vector<lease::Key> any{};   // a pool: `key` or one of these, in the order of preference
+  std::vector<lease::Key> further_keys{};  // further keys, sorted, after `key`
+  std::vector<lease::Key> any{};           // a pool: `key` or one of these, in the order of preference
   lease::Sharing sharing{};
   std::string held{};     // DBLOCK_HELD as inherited
   bool reentrant = true;  // share the locks that an outer run holds

@@ -1,6 +1,6 @@
 // `dblock wait`: repeats a judgement of `inspect` until it is good. Takes no lock, changes no row.
 #include "app/await_listing.hpp"
-#include "app/database.hpp"
+#include "app/store_access.hpp"
 #include "app/use_cases.hpp"
 #include "base/log.hpp"
 
@@ -14,7 +14,7 @@ std::string reason(const InspectReport& report) {
   return report.complaints.size() == 1 ? report.complaints.front() : report.ending.message;
 }
 
-std::optional<NotYet> judge(const InspectReport& report) {
+std::optional<NotYet> what_remains(const InspectReport& report) {
   if (report.ending.how == Ending::How::success) {
     if (!report.notice.empty()) log::warning(report.notice);
     return std::nullopt;
@@ -31,7 +31,7 @@ Result<Ending> wait(const WaitRequest& request) {
                         .doing = "while waiting",
                         .limit = request.timeout,
                         .limit_option = k_limit_option,
-                        .judge = judge},
+                        .what_remains = what_remains},
                        settings, signals);
 }
 

@@ -11,8 +11,8 @@
 #include <optional>
 #include <utility>
 
-#include "app/database.hpp"
-#include "app/inspector.hpp"
+#include "app/listing_thread.hpp"
+#include "app/store_access.hpp"
 #include "process/signals.hpp"
 
 namespace dblock::app {
@@ -25,7 +25,7 @@ constexpr Nanos k_late_after = 2s;  // longer than a healthy store takes, and th
 class Watch {
  public:
   Watch(const InspectRequest& request, store::Settings settings, WatchDisplay& display)
-      : inspector_(request, std::move(settings)), every_(*request.watch), display_(display) {}
+      : listing_thread_(request, std::move(settings)), every_(*request.watch), display_(display) {}
 
   Result<Ending> go() {
     for (;;) {
@@ -52,7 +52,7 @@ class Watch {
 
   void ask() {
     asked_ = BootClock::now();
-    inspector_.ask();
+    listing_thread_.ask();
   }
 
   void sleep() {
@@ -60,7 +60,7 @@ class Watch {
     polled_[k_signals] = {signals_.fd(), POLLIN, 0};
     polled_[k_input] = {display_.input(), POLLIN, 0};
     polled_[k_output] = {display_.output(), 0, 0};
-    polled_[k_answer] = {asked_ ? inspector_.answered().fd() : -1, POLLIN, 0};
+    polled_[k_answer] = {asked_ ? listing_thread_.answered().fd() : -1, POLLIN, 0};
     polled_[k_timer] = {timer_.fd(), POLLIN, 0};
     ::poll(polled_.data(), polled_.size(), -1);
   }
@@ -81,11 +81,11 @@ class Watch {
   }
 
   Result<void> heed_answer() {
-    if (inspector_.answered().raised()) {
+    if (listing_thread_.answered().raised()) {
       // After an answer slower than the interval, one further listing is due at once, not several.
       due_ = std::max(*asked_ + every_, BootClock::now());
       asked_.reset();
-      const auto answer = inspector_.answer();
+      const auto answer = listing_thread_.answer();
       if (!answer && (!answered_ || !may_pass(answer.error()))) {
         display_.step_aside();
         return std::unexpected(answer.error());
@@ -101,11 +101,11 @@ class Watch {
 
   Ending end() {
     display_.step_aside();
-    return inspector_.end();
+    return listing_thread_.end();
   }
 
-  const process::Signals signals_;  // made before the inspector's thread, which inherits the signal mask
-  Inspector inspector_;
+  const process::Signals signals_;  // made before the listing's thread, which inherits the signal mask
+  ListingThread listing_thread_;
   const Micros every_;
   WatchDisplay& display_;
   DeadlineTimer timer_;

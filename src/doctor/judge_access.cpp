@@ -174,7 +174,7 @@ Finding schema(const HostFacts& facts) {
     const auto& refusal = facts.schema_version.error();
     if (refusal.reply == Reply::no_table)
       return {"schema", Level::bad, "no tables", "run `dblock migrate`", {}};
-    return {"schema", Level::bad, "not known", refusal.words, {}};
+    return {"schema", Level::bad, "not known", refusal.message, {}};
   }
   const std::string found = "version " + std::to_string(*facts.schema_version);
   if (*facts.schema_version < facts.schema_needed || facts.schema_serves > facts.schema_needed)
@@ -236,7 +236,7 @@ Finding procedures(const HostFacts& facts) {
     return {"procedures",
             Level::warn,
             "broken: " + procedures_that(facts, Answer::broken),
-            "applications cannot use the locks: " + broken->words +
+            "applications cannot use the locks: " + broken->message +
                 ". Drop the procedures, and run `dblock migrate` as an account that stays, and has the "
                 "rights that dblock-migrate(1) names",
             {}};

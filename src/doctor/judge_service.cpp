@@ -127,7 +127,8 @@ Finding named_locks(const HostFacts& facts) {
       "waiters look at the lock now and then instead of sleeping until it is free; order and exclusion do "
       "not depend on it";
   if (!facts.named_lock) {
-    return {"named-locks", Level::warn, "refused", facts.named_lock.error().words + ": " + k_consequence, {}};
+    return {
+        "named-locks", Level::warn, "refused", facts.named_lock.error().message + ": " + k_consequence, {}};
   }
   if (!*facts.named_lock) return {"named-locks", Level::warn, "GET_LOCK answers NULL", k_consequence, {}};
   return {"named-locks", Level::ok, "available", "waiters can sleep until it is their turn", {}};

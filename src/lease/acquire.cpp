@@ -99,10 +99,10 @@ Acquisition::Progress Acquisition::wait_in_line() {
   if (held != nullptr && hopeless(refusal_)) return Held{refusal_};
   if (auto* free = std::get_if<Free>(&*seen); free != nullptr && free->status)
     refusal_ = std::move(*free->status);
-  auto left_to = stand();
-  if (!left_to && left_to.error().code == Errc::unreachable && asleep()) return rest(refusal_);
-  if (!left_to) return std::unexpected(std::move(left_to.error()));
-  if (*left_to) return Held{refusal_, std::move(*left_to)};
+  auto left_line_to = stand();
+  if (!left_line_to && left_line_to.error().code == Errc::unreachable && asleep()) return rest(refusal_);
+  if (!left_line_to) return std::unexpected(std::move(left_line_to.error()));
+  if (*left_line_to) return Held{refusal_, std::move(*left_line_to)};
   if (held != nullptr) return wait_for(refusal_);
   if (waiting_.before() == 0 || waiting_.may_pass(refusal_) || pacing_.out_of_time() ||
       std::holds_alternative<Granted>(*seen)) {
@@ -183,10 +183,10 @@ Acquisition::Progress Acquisition::refused(const LockStatus& status) {
   refusal_ = status;
   if (hopeless(refusal_)) return last_refusal();
   // A request that replaces the holder waits for its end, whatever the wait limit.
-  std::optional<OwnerId> left_to;
+  std::optional<OwnerId> left_line_to;
   if (request_.replaces) {
-    DBLOCK_TRY(left_to, stand());
-    if (left_to) return Held{refusal_, std::move(left_to)};
+    DBLOCK_TRY(left_line_to, stand());
+    if (left_line_to) return Held{refusal_, std::move(left_line_to)};
     replace(refusal_);
   }
   if (pacing_.last_try()) return last_refusal();
@@ -195,9 +195,9 @@ Acquisition::Progress Acquisition::refused(const LockStatus& status) {
     return pause(pacing_.after_refusal(false));
   }
   if (!request_.replaces) {
-    DBLOCK_TRY(left_to, stand());
+    DBLOCK_TRY(left_line_to, stand());
   }
-  if (left_to) return Held{refusal_, std::move(left_to)};
+  if (left_line_to) return Held{refusal_, std::move(left_line_to)};
   show(refusal_);
   // The waiters before this request have left the line since the refusal. One of them holds the lock, or it
   // is free.

@@ -6,9 +6,9 @@ namespace dblock::lease {
 
 Granted granted(const LeaseRequest& request, Token token, std::uint32_t slot, BootTime sent_at) {
   const bool numbered = request.sharing.mode == Mode::slot;
-  const bool one_row = slot > 0 && request.also.empty();
+  const bool one_row = slot > 0 && request.further_keys.empty();
   return {.lease = {.key = request.key,
-                    .also = request.also,
+                    .further_keys = request.further_keys,
                     .owner = request.owner,
                     .token = token,
                     .terms = request.terms,

@@ -29,7 +29,7 @@ struct Granted {
 struct Held {
   LockStatus status;
   // Set where the request has left the line to this waiting request (Line::one, Line::newest).
-  std::optional<OwnerId> left_to{};
+  std::optional<OwnerId> left_line_to{};
 };
 // A job under this key has succeeded within the period (Promises::once_per). The lock may be held or free.
 struct Done {

@@ -12,9 +12,9 @@ constexpr std::size_t k_max_key_bytes = 255;  // width of the lock_key column
 
 }  // namespace
 
-std::vector<Key> keys_of(const Key& first, const std::vector<Key>& also) {
+std::vector<Key> keys_of(const Key& first, const std::vector<Key>& further_keys) {
   std::vector<Key> keys{first};
-  keys.insert(keys.end(), also.begin(), also.end());
+  keys.insert(keys.end(), further_keys.begin(), further_keys.end());
   return keys;
 }
 
@@ -44,7 +44,7 @@ std::string display_holder(const Holder& holder) {
 }
 
 LeaseRef ref_to(const Lease& lease) {
-  return {lease.key, lease.owner, lease.token, lease.also, lease.sharing.mode, lease.rows};
+  return {lease.key, lease.owner, lease.token, lease.further_keys, lease.sharing.mode, lease.rows};
 }
 
 std::optional<std::uint32_t> slot_of(const LeaseRef& ref) {
@@ -54,8 +54,8 @@ std::optional<std::uint32_t> slot_of(const LeaseRef& ref) {
 
 LeaseRef part_of(const LeaseRef& ref, const Key& key) {
   LeaseRef part{key, ref.owner, ref.token, {}, ref.mode};
-  const auto also = std::ranges::find(ref.also, key);
-  const auto at = key == ref.key ? 0 : static_cast<std::size_t>(also - ref.also.begin()) + 1;
+  const auto other = std::ranges::find(ref.further_keys, key);
+  const auto at = key == ref.key ? 0 : static_cast<std::size_t>(other - ref.further_keys.begin()) + 1;
   if (at < ref.rows.size()) part.rows = {ref.rows[at]};
   return part;
 }

@@ -26,8 +26,8 @@ class Key {
   std::string bytes_;
 };
 
-// `first` and then `also`, as one list.
-[[nodiscard]] std::vector<Key> keys_of(const Key& first, const std::vector<Key>& also);
+// `first` and then `further_keys`, as one list.
+[[nodiscard]] std::vector<Key> keys_of(const Key& first, const std::vector<Key>& further_keys);
 
 // Unique per acquisition: a readable prefix and 128 random bits. A name, not a credential.
 struct OwnerId {
@@ -83,7 +83,7 @@ struct Holder {
 // A grant, as its holder knows it.
 struct Lease {
   Key key;
-  std::vector<Key> also{};  // further keys of the same acquisition, sorted, after `key`
+  std::vector<Key> further_keys{};  // further keys of the same acquisition, sorted, after `key`
   OwnerId owner;
   Token token;
   Terms terms;
@@ -101,8 +101,8 @@ struct LeaseRef {
   Key key;
   OwnerId owner;
   std::optional<Token> token;
-  std::vector<Key> also{};     // further keys that are renewed and released with it
-  std::optional<Mode> mode{};  // nullopt: not known, so leases of every mode are looked for
+  std::vector<Key> further_keys{};  // further keys that are renewed and released with it
+  std::optional<Mode> mode{};       // nullopt: not known, so leases of every mode are looked for
   // As Lease::rows. Where neither `mode` nor `rows` tells the row, the lease is looked for in all rows of its
   // key.
   std::vector<std::uint32_t> rows{};

@@ -13,7 +13,7 @@ namespace dblock::lease {
 namespace {
 
 constexpr std::size_t k_max_name = 64;
-constexpr std::size_t k_mark_size = 16;
+constexpr std::size_t k_digest_size = 16;
 
 std::string random_hex() {
   std::array<unsigned char, 16> bits{};
@@ -42,11 +42,11 @@ std::string plain_name(std::string_view name) {
 
 }  // namespace
 
-OwnerId make_owner_id(std::string_view name, std::uint32_t pid, std::time_t now, std::string_view mark) {
+OwnerId make_owner_id(std::string_view name, std::uint32_t pid, std::time_t now, std::string_view digest) {
   std::string stamp = format_time({std::chrono::seconds(now)});  // 2026-11-21T12:41:03.000000Z
   stamp.erase(stamp.find('.'), 7);
   std::erase_if(stamp, [](char c) { return c == '-' || c == ':'; });
-  const std::string process = mark.empty() ? "" : std::string(mark) + "-";
+  const std::string process = digest.empty() ? "" : std::string(digest) + "-";
   return OwnerId{plain_name(name) + "-" + std::to_string(pid) + "-" + stamp + "-" + process + random_hex()};
 }
 
@@ -62,14 +62,14 @@ std::string display_owner(std::string_view owner) {
   return escape_untrusted(owner);
 }
 
-std::string mark_of(std::string_view owner) {
+std::string digest_of(std::string_view owner) {
   owner = owner.substr(0, owner.find('/'));
   const auto random = owner.rfind('-');
-  if (random == std::string_view::npos || random <= k_mark_size) return {};
-  const std::string_view mark = owner.substr(random - k_mark_size, k_mark_size);
-  const bool whole = owner[random - k_mark_size - 1] == '-' &&
-                     mark.find_first_not_of("0123456789abcdef") == std::string_view::npos;
-  return whole ? std::string(mark) : std::string();
+  if (random == std::string_view::npos || random <= k_digest_size) return {};
+  const std::string_view digest = owner.substr(random - k_digest_size, k_digest_size);
+  const bool whole = owner[random - k_digest_size - 1] == '-' &&
+                     digest.find_first_not_of("0123456789abcdef") == std::string_view::npos;
+  return whole ? std::string(digest) : std::string();
 }
 
 OwnerId nested_owner_id(const OwnerId& outer) {

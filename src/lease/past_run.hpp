@@ -31,7 +31,7 @@ struct RunEnd {
   RunOutcome outcome = RunOutcome::released;
   std::optional<int> exit_code;
   // The lock cools down for this long from the release; not after a revocation, which wants the lock free.
-  Micros keep{0};
+  Micros cooldown{0};
 };
 
 struct PastRun {

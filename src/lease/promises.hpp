@@ -25,7 +25,7 @@ struct OncePer {
   // Orders successes by their age: of two, the one with the lesser value counts for every period for which
   // the other counts. It is a tenth of the shortest such period. A negative age: the success seems to lie
   // ahead.
-  static constexpr Micros shortest_by(Micros age) { return age < Micros{0} ? -age : age / 9; }
+  static constexpr Micros shortest_period_at(Micros age) { return age < Micros{0} ? -age : age / 9; }
 
  private:
   [[nodiscard]] Micros tolerance() const { return period / 10; }

@@ -20,7 +20,7 @@ constexpr Micros k_longest_release_pause = 1s;
 }  // namespace
 
 bool is_awaited(const Promises& promises, const RunEnd& end) {
-  return end.keep > Micros{0} || (promises.once_per && end.outcome == RunOutcome::succeeded);
+  return end.cooldown > Micros{0} || (promises.once_per && end.outcome == RunOutcome::succeeded);
 }
 
 // The row records how its last lease ended. Our own release records our `end`, at a time after we sent it. A

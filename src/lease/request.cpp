@@ -15,13 +15,13 @@ std::vector<LeaseRequest> members_of(const LeaseRequest& request) {
 }
 
 std::vector<Key> locks_of(const LeaseRequest& request) {
-  auto keys = keys_of(request.key, request.also);
+  auto keys = keys_of(request.key, request.further_keys);
   keys.insert(keys.end(), request.any.begin(), request.any.end());
   return keys;
 }
 
 LeaseRef ref_to(const LeaseRequest& request) {
-  return {request.key, request.owner, std::nullopt, request.also, request.sharing.mode};
+  return {request.key, request.owner, std::nullopt, request.further_keys, request.sharing.mode};
 }
 
 std::vector<LeaseRef> refs_to(const LeaseRequest& request) {

@@ -14,7 +14,7 @@ namespace dblock::lease {
 // The lease that an acquisition asks the store for.
 struct LeaseRequest {
   Key key;
-  std::vector<Key> also{};  // further keys, sorted, after `key`: all of them or none
+  std::vector<Key> further_keys{};  // further keys, sorted, after `key`: all of them or none
   OwnerId owner;
   Kind kind = Kind::run;
   Terms terms;
@@ -29,12 +29,14 @@ struct LeaseRequest {
   bool replaceable = false;  // such a request may revoke the lease
   // When the request was first refused, once it has a place in the line (LeaseStore::stand_in_line()).
   std::optional<ServerTime> arrival{};
-  // A pool: of `key` and these the first that is free is taken. Not together with `also`.
+  // A pool: of `key` and these the first that is free is taken. Not together with `further_keys`.
   std::vector<Key> any{};
 
   [[nodiscard]] bool of_pool() const { return !any.empty(); }
   // One exclusive key: a single statement can grant it.
-  [[nodiscard]] bool plain() const { return also.empty() && any.empty() && sharing.mode == Mode::exclusive; }
+  [[nodiscard]] bool plain() const {
+    return further_keys.empty() && any.empty() && sharing.mode == Mode::exclusive;
+  }
 };
 
 // The requests that a pool's request stands for, one a key, in the order of preference; else the request

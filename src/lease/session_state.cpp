@@ -135,7 +135,7 @@ void Session::State::release_after_nested(const LeaseRef& ref, RunEnd end, Micro
 }
 
 void Session::State::try_release(const LeaseRef& ref, Actor actor, RunEnd end, Micros patience) {
-  if (end.outcome != RunOutcome::not_run) end.keep = std::max(end.keep, rest_of_hold());
+  if (end.outcome != RunOutcome::not_run) end.cooldown = std::max(end.cooldown, rest_of_hold());
   ReleaseOptions how{.actor = actor, .end = end, .on_trouble = [this](const Error& error) {
                        const std::lock_guard lock(mutex);
                        trouble = error.message;

@@ -70,10 +70,10 @@ class LeaseStore {
 
   // Extends the lease to `ttl` (default: the stored TTL) from now, never shortening it. Succeeds only when
   // key, owner (and token) match, the lease is not revoked and expire_time is in the future. Safe to repeat.
-  // `keep`: the lock is not granted to another holder for this long from now, even after its release.
+  // `cooldown`: the lock is not granted to another holder for this long from now, even after its release.
   // `news`: stored with the row until the lease ends, unless the lease is nested.
   [[nodiscard]] virtual Result<RenewOutcome> renew(const LeaseRef& ref, Actor actor,
-                                                   std::optional<Micros> ttl, Micros keep = Micros{0},
+                                                   std::optional<Micros> ttl, Micros cooldown = Micros{0},
                                                    const std::optional<JobNews>& news = {}) = 0;
 
   // Frees the lock when key, owner (and token) match, and records how the run ended. Safe to repeat, and

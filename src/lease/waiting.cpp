@@ -93,7 +93,7 @@ Result<void> Waiting::stand(const LockStatus& row, bool short_lived) {
 Result<void> Waiting::renew(const LockStatus& row, Micros length) {
   const BootTime now = clock_.now();
   // One row tells of one lock.
-  const bool marks = request_.of_pool() || !request_.also.empty() ||
+  const bool marks = request_.of_pool() || !request_.further_keys.empty() ||
                      known_until(row).since_epoch < row.server_time.since_epoch + length * 2 / 3;
   has_asked_ = true;
   DBLOCK_TRY(request_.arrival, store_.stand_in_line(request_, length, marks));

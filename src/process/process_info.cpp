@@ -90,7 +90,7 @@ std::string boot_and_namespace() {
   return boot_id() + std::string(space.data(), static_cast<std::size_t>(n));
 }
 
-std::string mark(const std::string& boot_and_namespace, const ProcessInfo& process) {
+std::string digest(const std::string& boot_and_namespace, const ProcessInfo& process) {
   const std::string identity =
       boot_and_namespace + " " + std::to_string(process.pid) + " " + std::to_string(process.start_ticks);
   std::array<char, 17> hex{};
@@ -129,23 +129,23 @@ std::optional<ProcessInfo> process_info(pid_t pid) {
   return read_stat(open_proc(std::to_string(pid) + "/stat"));
 }
 
-std::string process_mark(pid_t pid) {
+std::string process_digest(pid_t pid) {
   const std::string where = boot_and_namespace();
   const auto process = process_info(pid);
-  return where.empty() || !process ? std::string() : mark(where, *process);
+  return where.empty() || !process ? std::string() : digest(where, *process);
 }
 
-std::vector<std::string> ancestor_marks() {
-  std::vector<std::string> marks;
+std::vector<std::string> ancestor_digests() {
+  std::vector<std::string> digests;
   const std::string where = boot_and_namespace();
   pid_t pid = ::getppid();
   for (int i = 0; pid > 0 && !where.empty() && i < k_most_ancestors; ++i) {
     const auto process = process_info(pid);
     if (!process) break;
-    marks.push_back(mark(where, *process));
+    digests.push_back(digest(where, *process));
     pid = process->parent;
   }
-  return marks;
+  return digests;
 }
 
 }  // namespace dblock::process

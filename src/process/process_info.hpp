@@ -42,11 +42,11 @@ struct ProcessInfo {
 // The children of process `pid`, collected from the lists of all its threads.
 [[nodiscard]] std::vector<pid_t> children_of(pid_t pid);
 
-// A mark that no other process has, not even a later one with the same pid: 16 hexadecimal digits, a digest
+// A digest that no other process has, not even a later one with the same pid: 16 hexadecimal digits, made
 // of boot id, pid namespace, pid and start time. Empty where /proc does not tell these.
-[[nodiscard]] std::string process_mark(pid_t pid);
+[[nodiscard]] std::string process_digest(pid_t pid);
 
-// The marks of the caller's ancestors, nearest first, as far as its pid namespace reaches.
-[[nodiscard]] std::vector<std::string> ancestor_marks();
+// The digests of the caller's ancestors, nearest first, as far as its pid namespace reaches.
+[[nodiscard]] std::vector<std::string> ancestor_digests();
 
 }  // namespace dblock::process

@@ -69,7 +69,7 @@ class Database {
   using Body = std::function<Result<void>()>;
   [[nodiscard]] virtual Result<void> in_transaction(const Body& body) = 0;
   // Runs `body`, whose statements need no transaction, as one transaction where that is cheaper.
-  [[nodiscard]] virtual Result<void> bundled(const Body& body) = 0;
+  [[nodiscard]] virtual Result<void> in_transaction_if_cheaper(const Body& body) = 0;
 
   // Runs a statement. Does nothing for a verb for which this database has no SQL.
   [[nodiscard]] virtual Result<Effect> run(Verb verb, const Parameters& parameters) = 0;

@@ -41,13 +41,13 @@ struct ProcedureTried {
     callable,
     denied,   // it is there, but this account may not call it
     missing,  // it is not installed
-    broken,   // its definer is gone or may not do what it does; `words` are the server's
+    broken,   // its definer is gone or may not do what it does; `message` is the server's
     foreign,  // not as dblock installs it, by its text or the rights that it runs with; so it was not called
     untried,  // not called, because the account has rights elsewhere, which a procedure of others could use
   };
   std::string name;
   Answer answer = Answer::callable;
-  std::string words{};
+  std::string message{};
   bool outdated = false;  // of an older version than this dblock's; known only to an account that may call it
 };
 
@@ -69,7 +69,7 @@ struct AccountLimits {
 // Why the server did not answer.
 struct Refusal {
   Reply reply = Reply::refused;
-  std::string words;  // the server's: "Table 'd.t' doesn't exist (error 1146)"
+  std::string message;  // the server's: "Table 'd.t' doesn't exist (error 1146)"
 };
 template <typename T>
 using FactOr = std::expected<T, Refusal>;

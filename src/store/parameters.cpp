@@ -94,11 +94,11 @@ Parameters end_parameters(lease::RunEnd end) {
                     {"is_success", flag(end.outcome == lease::RunOutcome::succeeded)},
                     {"is_failure", flag(lease::is_failure(end.outcome))},
                     {"exit_code", number_or_null(end.exit_code)}} +
-         keep_parameters(end.keep);
+         cooldown_parameters(end.cooldown);
 }
 
-Parameters keep_parameters(Micros keep) {
-  return {{"keep", micros_or_null(keep > Micros{0} ? std::optional(keep) : std::nullopt)}};
+Parameters cooldown_parameters(Micros cooldown) {
+  return {{"cooldown", micros_or_null(cooldown > Micros{0} ? std::optional(cooldown) : std::nullopt)}};
 }
 
 Parameters news_parameters(const std::optional<lease::JobNews>& news, BootTime now) {
@@ -128,7 +128,7 @@ Parameters grant_parameters(const lease::LeaseRequest& request, const lease::Key
   Parameters parameters{
       {"key", Scalar(key.bytes())},
       {"owner", Scalar(request.owner.text)},
-      {"several", flag(!request.also.empty())},
+      {"several", flag(!request.further_keys.empty())},
       {"ttl", micros_or_null(request.terms.ttl)},
       {"margin", micros_or_null(request.terms.margin)},
       {"heartbeat", micros_or_null(request.terms.heartbeat)},
@@ -143,11 +143,11 @@ Parameters grant_parameters(const lease::LeaseRequest& request, const lease::Key
          sharing_parameters(request.sharing);
 }
 
-Parameters past_parameters(const lease::LockStatus& gate) {
-  const lease::PastRun last = gate.last.value_or(lease::PastRun{});
-  const lease::PastRun success = gate.last_success.value_or(lease::PastRun{});
+Parameters past_parameters(const lease::LockStatus& own_row) {
+  const lease::PastRun last = own_row.last.value_or(lease::PastRun{});
+  const lease::PastRun success = own_row.last_success.value_or(lease::PastRun{});
   const Scalar outcome = last.outcome ? Scalar(Word{lease::to_string(*last.outcome)}) : Scalar(nullptr);
-  return {{"key", Scalar(gate.key)},
+  return {{"key", Scalar(own_row.key)},
           {"last_acquired", time_or_null(last.acquired_at)},
           {"last_released", time_or_null(last.released_at)},
           {"last_outcome", outcome},
@@ -205,7 +205,7 @@ Parameters selection_parameters(const lease::Selection& selection) {
                                                : std::numeric_limits<std::int64_t>::max();
   return keys_parameters(selection.keys) + prefix_parameters(selection.prefix) +
          Parameters{{"held_only", flag(selection.held_only)},
-                    {"gates_only", flag(selection.keys_only)},
+                    {"own_rows_only", flag(selection.keys_only)},
                     {"limit", Scalar(limit)}};
 }
 

@@ -45,7 +45,7 @@ inline constexpr std::size_t k_by_bytes = 600;
 // outcome, is_success, is_failure, exit_code, keep
 [[nodiscard]] Parameters end_parameters(lease::RunEnd end);
 // keep
-[[nodiscard]] Parameters keep_parameters(Micros keep);
+[[nodiscard]] Parameters cooldown_parameters(Micros cooldown);
 // tells_job, ended_ago
 [[nodiscard]] Parameters news_parameters(const std::optional<lease::JobNews>& news, BootTime now);
 // mode, slots
@@ -55,7 +55,7 @@ inline constexpr std::size_t k_by_bytes = 600;
 // All parameters of a grant, `key` among them.
 [[nodiscard]] Parameters grant_parameters(const lease::LeaseRequest& request, const lease::Key& key);
 // key, and the past runs of a lock: last_…, failures and success_…
-[[nodiscard]] Parameters past_parameters(const lease::LockStatus& gate);
+[[nodiscard]] Parameters past_parameters(const lease::LockStatus& own_row);
 // from, to: the range of the keys that start with `prefix`
 [[nodiscard]] Parameters prefix_parameters(const std::optional<std::string>& prefix);
 // since, limit, outcome, from, to: of one run more than the query's limit, so that it shows whether there are
@@ -68,7 +68,7 @@ inline constexpr std::size_t k_by_bytes = 600;
 [[nodiscard]] Parameters pause_names(const lease::Pause& pause);
 // pause_key, is_prefix, until, by, note
 [[nodiscard]] Parameters pause_parameters(const lease::Pause& pause);
-// keys, from, to, held_only, gates_only, limit
+// keys, from, to, held_only, own_rows_only, limit
 [[nodiscard]] Parameters selection_parameters(const lease::Selection& selection);
 // forget_after, limit
 [[nodiscard]] Parameters forget_parameters(Micros forget_after, std::size_t limit);

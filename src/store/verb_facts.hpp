@@ -27,9 +27,9 @@ struct VerbFacts {
   Tells tells = Tells::nothing;
   // A sleeper renews its places, or gives them up, and sleeps on.
   bool while_asleep = false;
-  // On a server, how many rows a grant changes for each lease: its row, its fence, and the gate (slot 0) if
+  // On a server, how many rows a grant changes for each lease: its row, its fence, and the lock's own row if
   // that is another row. 1 for other statements, whose callers only ask whether there was one at all.
-  std::uint8_t rows_each = 1;
+  std::uint8_t rows_per_lease = 1;
   bool one_lease = false;  // a grant of one lease: changes that many rows, or none
 };
 
@@ -53,11 +53,11 @@ struct VerbFacts {
     case grant:
     case grant_in_line:
     case first_grant:
-      return {.changes = true, .tells = Tells::marked, .rows_each = 2, .one_lease = true};
+      return {.changes = true, .tells = Tells::marked, .rows_per_lease = 2, .one_lease = true};
     case grant_rows:
-      return {.changes = true, .tells = Tells::marked, .rows_each = 2};
+      return {.changes = true, .tells = Tells::marked, .rows_per_lease = 2};
     case grant_beside:
-      return {.changes = true, .tells = Tells::marked, .rows_each = 3};
+      return {.changes = true, .tells = Tells::marked, .rows_per_lease = 3};
     case renew:
     case nest:
       return {.changes = true, .tells = Tells::marked};
@@ -79,7 +79,7 @@ struct VerbFacts {
     case add_fence:
     case wait_for_fences:
     case collect_past_runs:
-    case grant_gate:
+    case grant_own_rows:
     case forget_fences:
     case forget:
     case raise_floor:

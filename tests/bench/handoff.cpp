@@ -78,7 +78,7 @@ lease::LeaseRequest make_request(const std::string& mode, int name, int round) {
                               .holder = {"bench", 1, "", "", ""}};
   if (mode == "slots") request.sharing.mode = lease::Mode::slot;
   if (mode == "shared" && name == 0) request.sharing.mode = lease::Mode::shared;
-  if (mode == "keys") request.also = {*lease::Key::parse(key + " too")};
+  if (mode == "keys") request.further_keys = {*lease::Key::parse(key + " too")};
   return request;
 }
 

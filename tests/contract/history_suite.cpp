@@ -191,7 +191,7 @@ STORE_CASE("holders beside others have a record each", "[all-of-dblock]") {
 STORE_CASE("a run under several keys is recorded under each", "[all-of-dblock]") {
   Recorded t;
   auto request = asks("a", "owner-1");
-  request.also = {key("b")};
+  request.further_keys = {key("b")};
   t.end(t.grant(request), k_failed);
   const auto runs = t.runs();
   REQUIRE(runs.size() == 2);

@@ -25,7 +25,7 @@ void free_just_now(StoreUnderTest& t, LockBook& store, const Lease& lease) {
   const auto gone = store.release(ref_to(lease), Actor::holder, {});
   if (!gone) FAIL(gone.error().message);
   CHECK(released(*gone));
-  for (const Key& freed : keys_of(lease.key, lease.also)) t.age(freed.bytes(), -k_slow_case, false);
+  for (const Key& freed : keys_of(lease.key, lease.further_keys)) t.age(freed.bytes(), -k_slow_case, false);
 }
 
 // A request with a session of its own. It waits once it has a place.
@@ -141,7 +141,7 @@ STORE_CASE("a request without a place is refused while somebody waits, and only 
   auto waiter = t.waits(asks("k", "waiter"));
   t.frees(holder);
   for (const auto& request : all_kinds("other")) {
-    CAPTURE(to_string(request.sharing.mode), request.also.size());
+    CAPTURE(to_string(request.sharing.mode), request.further_keys.size());
     const LockStatus refused = t.conflict(request).status;
     CHECK(refused.key == "k");
     CHECK(refused.owner.empty());
@@ -158,7 +158,7 @@ STORE_CASE("a refusal tells that others come first, and a look tells that the lo
   CHECK_FALSE(t.conflict(asks("k", "other")).status.waited_for);
   t.frees(holder);
   for (const auto& request : all_kinds("other")) {
-    CAPTURE(to_string(request.sharing.mode), request.also.size());
+    CAPTURE(to_string(request.sharing.mode), request.further_keys.size());
     CHECK(t.conflict(request).status.waited_for);
     const auto seen = t.store->look(request);
     REQUIRE(seen);
@@ -248,7 +248,7 @@ STORE_CASE("a request's own place never refuses it, whether the request names it
   LineFixture t;
   for (const bool named : {true, false}) {
     for (auto request : all_kinds("waiter")) {
-      CAPTURE(named, to_string(request.sharing.mode), request.also.size());
+      CAPTURE(named, to_string(request.sharing.mode), request.further_keys.size());
       const Lease holder = t.grant(holds_against(request, "holder"));
       auto waiter = t.waits(request);
       t.frees(holder);
@@ -352,7 +352,7 @@ STORE_CASE("a place that counts no more refuses nobody") {
   REQUIRE(test::wait_until([&] { return t.line("k").empty(); }));
   t.frees(holder);
   for (const auto& request : all_kinds("other")) {
-    CAPTURE(to_string(request.sharing.mode), request.also.size());
+    CAPTURE(to_string(request.sharing.mode), request.further_keys.size());
     CHECK(released(t.release(ref_to(t.grant(request)))));
   }
 }
@@ -365,7 +365,7 @@ STORE_CASE("a place that counts for longer than any can, after a step of the clo
   CHECK(t.line("k").empty());
   t.frees(holder);
   for (const auto& request : all_kinds("other")) {
-    CAPTURE(to_string(request.sharing.mode), request.also.size());
+    CAPTURE(to_string(request.sharing.mode), request.further_keys.size());
     CHECK(released(t.release(ref_to(t.grant(request)))));
   }
   waiter.stand();
@@ -463,7 +463,7 @@ STORE_CASE("a lock that was held for long goes to the waiter when it is released
   CHECK(released(t.release(ref_to(lease))));
   CHECK_FALSE(long_free(t.rows({{key("k")}, {}, false}).front()));
   for (const auto& other : all_kinds("other")) {
-    CAPTURE(to_string(other.sharing.mode), other.also.size());
+    CAPTURE(to_string(other.sharing.mode), other.further_keys.size());
     t.conflict(other);
   }
   waiter.takes_and_releases();
@@ -471,7 +471,7 @@ STORE_CASE("a lock that was held for long goes to the waiter when it is released
 
 STORE_CASE("who gets a lock that was free for long removes the places that it passed, which may come back") {
   const auto request = GENERATE(asks("k", "other"), reads("k", "other"), asks_for_all({"k", "l"}, "other"));
-  CAPTURE(to_string(request.sharing.mode), request.also.size());
+  CAPTURE(to_string(request.sharing.mode), request.further_keys.size());
   LineFixture t;
   const Lease holder = t.grant(asks("k", "holder"));
   auto frozen = t.waits(asks("k", "frozen"));
@@ -551,7 +551,7 @@ STORE_CASE("a cooldown keeps the order: the lock counts as free from its end") {
   t.under_test->age("k", 1h, false);
   waiter.stand();
   for (const auto& other : all_kinds("other")) {
-    CAPTURE(to_string(other.sharing.mode), other.also.size());
+    CAPTURE(to_string(other.sharing.mode), other.further_keys.size());
     CHECK(t.conflict(other).status.state == State::free);
   }
   t.under_test->age("k", k_line_patience, false);
@@ -780,7 +780,7 @@ STORE_CASE("a look for a pool tells of a free member for which nobody else waits
 STORE_CASE("a place counts before its lock has been granted for the first time") {
   const auto request = GENERATE(asks("b", "other"), reads("b", "other"), takes_slot("b", "other", 1),
                                 asks_for_all({"b", "c"}, "other"));
-  CAPTURE(to_string(request.sharing.mode), request.also.size());
+  CAPTURE(to_string(request.sharing.mode), request.further_keys.size());
   LineFixture t;
   const Lease holder = t.grant(asks("a", "holder"));
   auto waiter = t.waits(asks_for_all({"a", "b"}, "waiter"));
@@ -840,7 +840,7 @@ STORE_CASE("a waiter that leaves for older ones has its place like any other", "
 STORE_CASE("a lease's row tells when its request arrived") {
   LineFixture t;
   for (const auto& request : all_kinds("waiter")) {
-    CAPTURE(to_string(request.sharing.mode), request.also.size());
+    CAPTURE(to_string(request.sharing.mode), request.further_keys.size());
     const Lease holder = t.grant(holds_against(request, "holder"));
     CHECK(t.row("k").arrived_at == t.row("k").acquired_at);
     auto waiter = t.waits_since(t.minutes_ago(1), request);
@@ -855,7 +855,7 @@ STORE_CASE("a lease's row tells when its request arrived") {
 STORE_CASE("revoking on behalf of a request spares every lease whose own request arrived later",
            "[all-of-dblock]") {
   const auto request = GENERATE(from_range(all_kinds("holder")));
-  CAPTURE(to_string(request.sharing.mode), request.also.size());
+  CAPTURE(to_string(request.sharing.mode), request.further_keys.size());
   LineFixture t;
   const Lease before = t.grant(holds_against(request, "before"));
   auto waiter = t.waits_since(t.minutes_ago(2), request);
@@ -903,15 +903,17 @@ STORE_CASE("the last waiter's grant ends the line, and the next grant takes one 
 
 STORE_CASE("the grant of the last waiter for readers' or several locks ends their lines") {
   const auto request = GENERATE(from_range(all_kinds("waiter")));
-  CAPTURE(to_string(request.sharing.mode), request.also.size());
+  CAPTURE(to_string(request.sharing.mode), request.further_keys.size());
   LineFixture t;
   const Lease holder = t.grant(holds_against(request, "holder"));
   auto waiter = t.waits(request);
-  const auto gate = [&] { return t.rows({.keys = {key("k")}, .held_only = false, .keys_only = true}).at(0); };
-  CHECK(gate().line_until);
+  const auto own_row = [&] {
+    return t.rows({.keys = {key("k")}, .held_only = false, .keys_only = true}).at(0);
+  };
+  CHECK(own_row().line_until);
   t.frees(holder);
   const Lease lease = waiter.takes();
-  CHECK_FALSE(gate().line_until);
+  CHECK_FALSE(own_row().line_until);
   t.frees(lease);
   CHECK_FALSE(t.is_behind(asks("k", "other")));
 }
@@ -973,7 +975,7 @@ STORE_CASE("reaping forgets the places that count no more, and no others") {
 
 STORE_CASE("a run that nests in a lease does not wait for those who wait for the lock", "[all-of-dblock]") {
   const auto request = GENERATE(from_range(all_kinds("outer")));
-  CAPTURE(to_string(request.sharing.mode), request.also.size());
+  CAPTURE(to_string(request.sharing.mode), request.further_keys.size());
   LineFixture t;
   const Lease outer = t.grant(request);
   auto other = request;

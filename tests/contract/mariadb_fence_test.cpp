@@ -130,7 +130,7 @@ struct FencedTurn {
 std::vector<FencedTurn> fenced_turns(Fenced& t) {
   t.release(t.grant(request_for("l", "before")));
   auto several = request_for("k", "next");
-  several.also.push_back(key("l"));
+  several.further_keys.push_back(key("l"));
   const auto as = [](const Sharing& sharing) { return request_for("k", "next", sharing); };
   return {{k_alone, several},          {k_alone, as(k_reading)},        {k_alone, as(k_one_of_three)},
           {k_reading, several},        {k_reading, as(k_alone)},        {k_reading, as(k_reading)},
@@ -737,7 +737,7 @@ TEST_CASE("mariadb: where rows cannot be locked, a listing tells of no transacti
 TEST_CASE("mariadb: of several keys each is fenced by itself, under the one token", "[safety]") {
   Fenced t;
   auto both = request_for("a", "both");
-  both.also.push_back(*Key::parse("b"));
+  both.further_keys.push_back(*Key::parse("b"));
   const auto lease = t.grant(both);
   Job job(t);
   const std::string token = std::to_string(lease.token.value);
@@ -762,7 +762,7 @@ TEST_CASE("mariadb: a transaction that comes to its fence after a grant has look
   const Server own;
   Fenced t(own.address());
   for (const auto& [before, next] : fenced_turns(t)) {
-    CAPTURE(to_string(before.mode), to_string(next.sharing.mode), next.also.size());
+    CAPTURE(to_string(before.mode), to_string(next.sharing.mode), next.further_keys.size());
     const auto lease = t.grant(request_for("k", "holder", before));
     Job job(t);
     job.begin_early(false);  // by its snapshot the lease is held
@@ -823,12 +823,12 @@ TEST_CASE("mariadb: a fence that a grant found missing and that is locked before
   t.release(t.grant(request_for("l", "before")));  // else its row would be made between two looks
   const Sharing one_slot{Mode::slot, 1};
   auto several = request_for("k", "next");
-  several.also.push_back(key("l"));
+  several.further_keys.push_back(key("l"));
   const auto [before, next] = GENERATE_COPY(FencedTurn{k_alone, several}, FencedTurn{k_reading, several},
                                             FencedTurn{k_alone, request_for("k", "next", k_reading)},
                                             FencedTurn{k_reading, request_for("k", "next", k_reading)},
                                             FencedTurn{one_slot, request_for("k", "next", one_slot)});
-  CAPTURE(to_string(before.mode), to_string(next.sharing.mode), next.also.size());
+  CAPTURE(to_string(before.mode), to_string(next.sharing.mode), next.further_keys.size());
   const auto lease = t.grant(request_for("k", "holder", before));
   Job job(t);
   job.begin_early(false);  // by its snapshot the lease is held, and has a fence
@@ -863,7 +863,7 @@ TEST_CASE("mariadb: a grant of several keys of which a fence is deleted after th
           "[safety]") {
   Fenced t;
   auto both = request_for("a", "both");
-  both.also.push_back(key("b"));
+  both.further_keys.push_back(key("b"));
   const auto lease = t.grant(both);
   Job job(t);
   job.begin();
@@ -895,7 +895,7 @@ TEST_CASE("mariadb: a fence that is missing is put back by the next grant", "[sa
   const auto several = GENERATE(false, true);
   CAPTURE(several);
   auto request = request_for("k", "first", sharing);
-  if (several) request.also.push_back(*Key::parse("l"));
+  if (several) request.further_keys.push_back(*Key::parse("l"));
   Job job(t);
   const auto first = t.grant(request);
   const auto* const missing = GENERATE("", " WHERE slot=0", " WHERE slot>0");

@@ -117,7 +117,7 @@ TEST_CASE("mariadb: racers exclude each other under snapshot isolation too, in e
         race.run(t, [&](int number, const std::string& owner) {
           auto request = request_for("k", owner);
           request.sharing = reading && number % 2 == 1 ? Sharing{} : sharing;
-          if (several) request.also.push_back(*Key::parse("l"));
+          if (several) request.further_keys.push_back(*Key::parse("l"));
           return request;
         });
         CHECK(race.overlaps == 0);

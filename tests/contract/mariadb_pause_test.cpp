@@ -46,7 +46,7 @@ struct PausedServer {
 
 LeaseRequest request_for_all(const std::vector<std::string>& keys, const std::string& owner) {
   auto request = request_for(keys.front(), owner);
-  for (std::size_t i = 1; i < keys.size(); ++i) request.also.push_back(*Key::parse(keys[i]));
+  for (std::size_t i = 1; i < keys.size(); ++i) request.further_keys.push_back(*Key::parse(keys[i]));
   return request;
 }
 
@@ -61,7 +61,7 @@ TEST_CASE(
     "mariadb: a grant that does not see the pause is refused by the lock's row, and the other way round") {
   PausedServer s;
   for (const auto& request : every_kind()) {
-    CAPTURE(to_string(request.sharing.mode), request.also.size());
+    CAPTURE(to_string(request.sharing.mode), request.further_keys.size());
     REQUIRE(s.store->try_acquire(request));
     REQUIRE(s.store->release(ref_to(request), Actor::holder, {}));
     REQUIRE(s.pause({"k", true}));
@@ -86,7 +86,7 @@ TEST_CASE(
     "[safety]") {
   PausedServer s;
   for (const auto& request : every_kind()) {
-    CAPTURE(to_string(request.sharing.mode), request.also.size());
+    CAPTURE(to_string(request.sharing.mode), request.further_keys.size());
     REQUIRE(s.store->try_acquire(request));
     REQUIRE(s.store->release(ref_to(request), Actor::holder, {}));
     test::Connection blocker(s.t.database().server(), "root", s.t.database().name());

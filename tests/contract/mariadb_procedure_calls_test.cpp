@@ -1626,7 +1626,7 @@ TEST_CASE("mariadb procedures: a place counts before its lock has been granted f
   Called t;
   grant(*t.store, asks("a", "holder"));
   auto waits_for_both = asks("a", "run");
-  waits_for_both.also = {key("b")};
+  waits_for_both.further_keys = {key("b")};
   t.waiting(waits_for_both);
   CHECK(comes_later(t.application.acquire("b", "me")));
   CHECK(comes_later(t.application.acquire("b", "me", k_waits)));

@@ -104,7 +104,7 @@ std::vector<Pair> pairs(const std::string& name) {
     return request;
   };
   const auto also = [&](LeaseRequest request) {
-    request.also = {key(name + "-other")};
+    request.further_keys = {key(name + "-other")};
     return request;
   };
   const Sharing alone, reader{Mode::shared, 1}, slot{Mode::slot, 1};

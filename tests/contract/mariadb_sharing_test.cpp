@@ -26,7 +26,7 @@ LeaseRequest slot(const std::string& name, const std::string& owner, std::uint32
 
 LeaseRequest several(std::vector<std::string> names, const std::string& owner) {
   auto request = request_for(names.front(), owner);
-  for (std::size_t i = 1; i < names.size(); ++i) request.also.push_back(key(names[i]));
+  for (std::size_t i = 1; i < names.size(); ++i) request.further_keys.push_back(key(names[i]));
   return request;
 }
 
@@ -228,7 +228,7 @@ TEST_CASE("mariadb: deadlocks without end are a definite failure, and nothing is
   const auto error = GENERATE(std::uint16_t{1213}, std::uint16_t{1020});
   Proxied t;
   REQUIRE(t.store->connect());
-  t.proxy.refuse_statements(test::containing("JOIN dblock_lock AS gate"), error, "not now");
+  t.proxy.refuse_statements(test::containing("JOIN dblock_lock AS own"), error, "not now");
   const auto refused = t.store->try_acquire(shared("k", "r"));
   REQUIRE_FALSE(refused);
   CHECK(refused.error().code == Errc::unreachable);

@@ -63,7 +63,7 @@ STORE_CASE("a pause refuses every kind of grant, and tells its end, who made it 
   const bool before = GENERATE(true, false);  // the lock has a row before the pause
   const auto scope = GENERATE(of_key("k"), of_prefix("k"), of_prefix(""));
   for (const auto& request : every_kind("owner")) {
-    CAPTURE(before, scope.text, to_string(request.sharing.mode), request.also.size());
+    CAPTURE(before, scope.text, to_string(request.sharing.mode), request.further_keys.size());
     if (before) t.release(ref_to(t.grant(request)));
     const auto paused = t.pause(scope);
     CHECK_FALSE(paused.replaced);
@@ -90,7 +90,7 @@ STORE_CASE("a pause refuses every kind of grant, and tells its end, who made it 
 STORE_CASE("holders of a paused lock renew and release, and are named before the pause") {
   PauseFixture t;
   for (const auto& request : every_kind("owner")) {
-    CAPTURE(to_string(request.sharing.mode), request.also.size());
+    CAPTURE(to_string(request.sharing.mode), request.further_keys.size());
     const auto lease = t.grant(request);
     t.pause(of_key("k"));
     CHECK(renewed(t.renew(ref_to(lease))));
@@ -238,7 +238,7 @@ STORE_CASE(
   const bool resumed = GENERATE(true, false);
   const auto scope = GENERATE(of_key("k"), of_prefix(""));
   for (const auto& request : every_kind("waiter")) {
-    CAPTURE(resumed, scope.text, to_string(request.sharing.mode), request.also.size());
+    CAPTURE(resumed, scope.text, to_string(request.sharing.mode), request.further_keys.size());
     PauseFixture t;
     const auto holder = t.grant(asks("k", "holder"));
     t.pause(scope, 10min);

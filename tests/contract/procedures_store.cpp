@@ -45,11 +45,11 @@ class ProcedureStore final : public LockBook {
     return held;
   }
 
-  Result<RenewOutcome> renew(const LeaseRef& ref, Actor actor, std::optional<Micros> ttl, Micros keep,
+  Result<RenewOutcome> renew(const LeaseRef& ref, Actor actor, std::optional<Micros> ttl, Micros cooldown,
                              const std::optional<JobNews>& news) override {
     DBLOCK_TRY(const auto row, row_of(*dblock_, ref.key));
-    if (keep > Micros{0} || news || (ttl && !may_be_asked_for(*ttl)) || !may_be_named(ref, row))
-      return dblock_->renew(ref, actor, ttl, keep, news);
+    if (cooldown > Micros{0} || news || (ttl && !may_be_asked_for(*ttl)) || !may_be_named(ref, row))
+      return dblock_->renew(ref, actor, ttl, cooldown, news);
     const std::string ttl_ms = ttl ? milliseconds_of(*ttl) : "NULL";
     const BootTime sent_at = BootClock::now();
     const auto answer = call(
@@ -130,7 +130,7 @@ class ProcedureStore final : public LockBook {
   }
   // A procedure knows no token, and no lease but an application's.
   static bool may_be_named(const LeaseRef& ref, const std::optional<LockStatus>& row) {
-    if (!ref.also.empty() || ref.mode.value_or(Mode::exclusive) != Mode::exclusive) return false;
+    if (!ref.further_keys.empty() || ref.mode.value_or(Mode::exclusive) != Mode::exclusive) return false;
     if (!row || row->owner != ref.owner.text) return true;
     return row->kind == Kind::sql && row->token == ref.token.value_or(row->token);
   }

@@ -202,7 +202,7 @@ STORE_CASE("tokens increase over all kinds of leases, release, expiry, reaping a
   std::vector<Token> tokens;
   const auto take = [&](const LeaseRequest& request) {
     tokens.push_back(t.grant(request).token);
-    return LeaseRef{request.key, request.owner, tokens.back(), request.also, request.sharing.mode};
+    return LeaseRef{request.key, request.owner, tokens.back(), request.further_keys, request.sharing.mode};
   };
   const auto pass = [&](const LeaseRequest& request) { CHECK(released(t.release(take(request)))); };
   pass(asks("k", "exclusive-1"));
@@ -395,7 +395,7 @@ STORE_CASE("several keys are taken together with one token, renewed and released
   CHECK(released(t.release(ref(t.grant(asks("b", "before"))))));
   const Lease lease = t.grant(asks_for_all({"c", "a", "b"}, "owner"));
   CHECK(lease.key == key("a"));
-  CHECK(lease.also == std::vector<Key>{key("b"), key("c")});
+  CHECK(lease.further_keys == std::vector<Key>{key("b"), key("c")});
   const auto before = t.rows();
   REQUIRE(before.size() == 3);
   for (const auto& row : before) {
@@ -432,17 +432,17 @@ STORE_CASE("a lease that is nested in is not released before its nested one, nor
   Fixture t;
   const auto request = GENERATE(asks("a", "owner"), reads("a", "owner"), takes_slot("a", "owner", 1),
                                 asks_for_all({"a", "b"}, "owner"));
-  CAPTURE(to_string(request.sharing.mode), request.also.size());
+  CAPTURE(to_string(request.sharing.mode), request.further_keys.size());
   const Lease outer = t.grant(request);
   auto inner = request;
-  inner.also.clear();
+  inner.further_keys.clear();
   inner.outer = outer.owner;
   const auto nested = t.store->nest(inner);
   REQUIRE((nested && *nested));
   const auto refused = t.release(ref_to(outer));
   REQUIRE(std::holds_alternative<NotOurs>(refused));
   CHECK(std::get<NotOurs>(refused).why == NotOursWhy::nested);
-  for (const Key& held : request.also) CHECK(t.row(held.bytes()).owner == outer.owner.text);
+  for (const Key& held : request.further_keys) CHECK(t.row(held.bytes()).owner == outer.owner.text);
   const bool by_force = GENERATE(true, false);
   if (!by_force) CHECK(released(t.release(ref_to(**nested))));
   CHECK(released(t.release(ref_to(outer), by_force ? Actor::stopper : Actor::holder)));

@@ -69,7 +69,7 @@ void SqliteUnderTest::delete_row(const std::string& key) {
 void SqliteUnderTest::add_rows(const std::vector<RowState>& rows) {
   const auto boot = store::sqlite::read_boot();
   if (!boot) throw std::runtime_error(boot.error().message);
-  const std::string offset = std::to_string(store::sqlite::moment_now(clock_, *boot).offset().count());
+  const std::string offset = std::to_string(store::sqlite::clocks_now(clock_, *boot).offset().count());
   std::string values;
   for (const auto& row : rows)
     values += (values.empty() ? "(" : ",(") + row_values(row, at) + ",'" + boot->id + "'," + offset + ")";

@@ -76,7 +76,7 @@ TEST_CASE("sqlite: a renewal finds the store locked from a grant's look to its e
   const auto before = GENERATE_COPY(asks("gone"), shares("gone"), shares("gone", one_slot));
   const auto after = GENERATE_COPY(asks("next"), shares("next"), shares("next", one_slot));
   auto next = after;
-  if (before.plain() && after.plain()) next.also.push_back(key("l"));
+  if (before.plain() && after.plain()) next.further_keys.push_back(key("l"));
   CAPTURE(to_string(before.sharing.mode), to_string(next.sharing.mode));
   const auto gone = grant(*t.open(), before);
   t.age("k", 2min, false);
@@ -298,7 +298,7 @@ TEST_CASE("sqlite: a key is added above the forgotten tokens for readers, slots 
   if (who == "slots") request.sharing = {Mode::slot, 2};
   if (who == "several keys") {
     request.sharing = {};
-    request.also = {key("l")};
+    request.further_keys = {key("l")};
   }
   CHECK(grant(*store, request).token.value == static_cast<std::uint64_t>(floor.count()) + 1);
 }

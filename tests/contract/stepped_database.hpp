@@ -38,7 +38,9 @@ class SteppedDatabase final : public store::Database {
   [[nodiscard]] const char* connecting() const override { return database_->connecting(); }
   Result<void> ensure_open() override { return database_->ensure_open(); }
   Result<void> in_transaction(const Body& body) override { return database_->in_transaction(body); }
-  Result<void> bundled(const Body& body) override { return database_->bundled(body); }
+  Result<void> in_transaction_if_cheaper(const Body& body) override {
+    return database_->in_transaction_if_cheaper(body);
+  }
   void expect_release() noexcept override { database_->expect_release(); }
   void rest() noexcept override { database_->rest(); }
   [[nodiscard]] bool refused_null(const Error& why) const override { return database_->refused_null(why); }

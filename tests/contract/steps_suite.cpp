@@ -51,7 +51,8 @@ std::vector<Succession> successions() {
 // A run under a lease, on its first key or on its last.
 LeaseRequest nested_in(const Lease& outer, bool on_last_key) {
   auto inner =
-      asks(on_last_key && !outer.also.empty() ? outer.also.back().bytes() : outer.key.bytes(), "inner");
+      asks(on_last_key && !outer.further_keys.empty() ? outer.further_keys.back().bytes() : outer.key.bytes(),
+           "inner");
   inner.sharing = outer.sharing;
   inner.outer = outer.owner;
   return inner;
@@ -163,7 +164,7 @@ STORE_CASE("a nested run that ends before its outer run's release has learned of
   const auto request = GENERATE(from_range(outer_requests()));
   const bool on_last_key = GENERATE(false, true);
   const int look = GENERATE(1, 2);
-  CAPTURE(to_string(request.sharing.mode), request.also.size(), on_last_key, look);
+  CAPTURE(to_string(request.sharing.mode), request.further_keys.size(), on_last_key, look);
   const Lease outer = t.grant(request);
   const Lease nested = begin_nested(t, nested_in(outer, on_last_key));
   bool ended = false;
@@ -186,7 +187,7 @@ STORE_CASE("of two nested runs the one that goes on keeps the lease when the oth
   Fixture t;
   const auto request = GENERATE(from_range(outer_requests()));
   const bool on_last_key = GENERATE(false, true);
-  CAPTURE(to_string(request.sharing.mode), request.also.size(), on_last_key);
+  CAPTURE(to_string(request.sharing.mode), request.further_keys.size(), on_last_key);
   const Lease outer = t.grant(request);
   const Lease first = begin_nested(t, nested_in(outer, false));
   const Lease second = begin_nested(t, nested_in(outer, on_last_key));
@@ -197,7 +198,7 @@ STORE_CASE("of two nested runs the one that goes on keeps the lease when the oth
   REQUIRE((given.refused && given.refused->status));
   CHECK(given.refused->status->owner == outer.owner.text);
   CHECK(given.refused->status->count == 2);
-  for (const Key& held : request.also) CHECK(t.row(held.bytes()).owner == outer.owner.text);
+  for (const Key& held : request.further_keys) CHECK(t.row(held.bytes()).owner == outer.owner.text);
   CHECK(released(t.release(ref_to(second))));
   CHECK(release_as_a_run(*store, outer).result == ReleaseResult::released);
   CHECK(owners(t).empty());
@@ -208,7 +209,7 @@ STORE_CASE("nested runs that come and go at each try of a release end it with an
   Fixture t;
   const auto request = GENERATE(from_range(outer_requests()));
   const bool on_last_key = GENERATE(false, true);
-  CAPTURE(to_string(request.sharing.mode), request.also.size(), on_last_key);
+  CAPTURE(to_string(request.sharing.mode), request.further_keys.size(), on_last_key);
   const Lease outer = t.grant(request);
   const auto inner = nested_in(outer, on_last_key);
   std::optional<Lease> nested;

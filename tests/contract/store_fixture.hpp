@@ -48,7 +48,7 @@ inline LeaseRequest takes_slot(std::string_view name, std::string owner, std::ui
 inline LeaseRequest asks_for_all(std::vector<std::string> names, std::string owner) {
   std::ranges::sort(names);
   auto request = asks(names.front(), std::move(owner));
-  for (std::size_t i = 1; i < names.size(); ++i) request.also.push_back(key(names[i]));
+  for (std::size_t i = 1; i < names.size(); ++i) request.further_keys.push_back(key(names[i]));
   return request;
 }
 
@@ -84,8 +84,8 @@ struct Fixture {
     return **seen;
   }
   RenewOutcome renew(const LeaseRef& ref, Actor actor = Actor::holder, std::optional<Micros> ttl = {},
-                     Micros keep = Micros{0}, const std::optional<lease::JobNews>& news = {}) {
-    auto outcome = store->renew(ref, actor, ttl, keep, news);
+                     Micros cooldown = Micros{0}, const std::optional<lease::JobNews>& news = {}) {
+    auto outcome = store->renew(ref, actor, ttl, cooldown, news);
     if (!outcome) FAIL(outcome.error().message);
     return std::move(*outcome);
   }

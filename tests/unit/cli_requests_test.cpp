@@ -184,7 +184,7 @@ TEST_CASE("run takes how it behaves among others, and a pool") {
   CHECK(pool.key.bytes() == "b");
   REQUIRE(pool.any.size() == 2);
   CHECK(pool.any.front().bytes() == "a");
-  CHECK(pool.also.empty());
+  CHECK(pool.further_keys.empty());
 }
 
 TEST_CASE("inherited variables that do not go with a run are left out of it") {
@@ -391,10 +391,10 @@ TEST_CASE("several keys come sorted and each once") {
   const auto request =
       world.request<app::RunRequest>({"run", "-k", "c", "-k", "a", "-k", "b", "-k", "a", "true"});
   CHECK(request.key.bytes() == "a");
-  REQUIRE(request.also.size() == 2);
-  CHECK(request.also[0].bytes() == "b");
-  CHECK(request.also[1].bytes() == "c");
-  CHECK(world.request<app::RunRequest>({"run", "-k", "c", "true"}).also.empty());
+  REQUIRE(request.further_keys.size() == 2);
+  CHECK(request.further_keys[0].bytes() == "b");
+  CHECK(request.further_keys[1].bytes() == "c");
+  CHECK(world.request<app::RunRequest>({"run", "-k", "c", "true"}).further_keys.empty());
 }
 
 TEST_CASE("slots, readers and the one holder exclude each other, and the stronger word wins") {

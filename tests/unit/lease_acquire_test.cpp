@@ -759,7 +759,7 @@ TEST_CASE("a renewal of a place that failed is repeated at the next look") {
 
 TEST_CASE("of several locks' places a single one that somebody has removed comes back") {
   LineBench b;
-  b.request.also = {*Key::parse("l")};
+  b.request.further_keys = {*Key::parse("l")};
   b.store.lines = {line_with({}),
                    [](const LeaseRequest& request) -> Result<std::vector<Place>> {
                      auto places = test::own_places(request);
@@ -1105,7 +1105,7 @@ TEST_CASE("a wait in line ends at its limit, tells the holder and gives the plac
   REQUIRE(outcome);
   REQUIRE(std::holds_alternative<Held>(*outcome));
   CHECK(std::get<Held>(*outcome).status.owner == "other");
-  CHECK_FALSE(std::get<Held>(*outcome).left_to);
+  CHECK_FALSE(std::get<Held>(*outcome).left_line_to);
   CHECK(b.took() == 2500ms);
   CHECK(Calls(b.store.calls.end() - 2, b.store.calls.end()) == Calls{"leave line", "leave"});
 }
@@ -1204,10 +1204,10 @@ TEST_CASE("a database that goes away does not cost the place in line") {
 
 namespace {
 
-std::string left_to(const Result<AcquireOutcome>& outcome) {
+std::string left_line_to(const Result<AcquireOutcome>& outcome) {
   REQUIRE(outcome);
   REQUIRE(std::holds_alternative<Held>(*outcome));
-  const auto& other = std::get<Held>(*outcome).left_to;
+  const auto& other = std::get<Held>(*outcome).left_line_to;
   return other ? other->text : "nobody";
 }
 
@@ -1223,14 +1223,14 @@ TEST_CASE("line one: a request that finds a waiting one leaves at once, and not 
   LineBench b;
   b.request.line = Line::one;
   b.store.lines = {line_behind(2)};
-  CHECK(left_to(b.go(std::nullopt)) == "before 1");
+  CHECK(left_line_to(b.go(std::nullopt)) == "before 1");
   CHECK(b.store.calls == Calls{"announce", "acquire", "stand", "see", "leave line", "leave"});
 
   LineBench stays;
   stays.request.line = Line::one;
   stays.store.acquires = {Bench::refuses()};
   stays.store.lines = {line_with({test::place_of("later", 1100s)})};
-  CHECK(left_to(stays.go(5s)) == "nobody");
+  CHECK(left_line_to(stays.go(5s)) == "nobody");
   CHECK(stays.took() == 5s);
 }
 
@@ -1239,7 +1239,7 @@ TEST_CASE("line newest: a waiting request leaves when another begins to wait, an
   b.request.line = Line::newest;
   b.store.lines = {line_behind(2),
                    line_with({test::place_of("later", 1100s), test::place_of("last", 1200s)})};
-  CHECK(left_to(b.go(std::nullopt)) == "last");
+  CHECK(left_line_to(b.go(std::nullopt)) == "last");
   CHECK(b.store.calls ==
         Calls{"announce", "acquire", "stand", "see", "stay awake", "peek", "see", "leave line", "leave"});
 
@@ -1247,7 +1247,7 @@ TEST_CASE("line newest: a waiting request leaves when another begins to wait, an
   stays.request.line = Line::newest;
   stays.store.acquires = {Bench::refuses()};
   stays.store.lines = {line_behind(2)};
-  CHECK(left_to(stays.go(5s)) == "nobody");
+  CHECK(left_line_to(stays.go(5s)) == "nobody");
 }
 
 TEST_CASE(
@@ -1257,7 +1257,7 @@ TEST_CASE(
     b.request.line = line;
     b.store.acquires = {Bench::refuses()};
     b.store.peeks = {Bench::shows(row_of("other", 30s)), Bench::shows(holder)};
-    return left_to(b.go(5s));
+    return left_line_to(b.go(5s));
   };
   CHECK(leaves_for(arrived(1000s + 1us)) == "other");
   CHECK(leaves_for(arrived(1000s)) == "nobody");
@@ -1319,7 +1319,7 @@ TEST_CASE("replace: a replaceable holder is revoked by arrival, and its end is w
 
   ReplacingBench another_was_faster;
   another_was_faster.next = row_of("third", 30s);
-  CHECK(left_to(another_was_faster.go(Micros{0})) == "nobody");
+  CHECK(left_line_to(another_was_faster.go(Micros{0})) == "nobody");
   CHECK(another_was_faster.took() == 31s);
 }
 
@@ -1342,7 +1342,7 @@ TEST_CASE("replace: a holder that cannot be revoked is not waited for") {
                              Result<ForceOutcome>(fail(Errc::unreachable, "away"))}) {
     ReplacingBench b;
     b.answers(answer);
-    CHECK(left_to(b.go(Micros{0})) == "nobody");
+    CHECK(left_line_to(b.go(Micros{0})) == "nobody");
     CHECK(b.took() == 0s);
     CHECK(b.store.calls == Calls{"announce", "acquire", "stand", "see", "revoke", "leave line", "leave"});
   }
@@ -1359,7 +1359,7 @@ TEST_CASE("replace: nobody is revoked who did not agree, whose lease is over, or
     ReplacingBench b;
     b.store.acquires = {refuses_by(row)};
     b.store.peeks = {Bench::shows(row)};
-    CHECK(left_to(b.go(2s)) == "nobody");
+    CHECK(left_line_to(b.go(2s)) == "nobody");
     CHECK(b.count("revoke") == 0);
     CHECK(b.took() == 2s);
   }
@@ -1395,7 +1395,7 @@ TEST_CASE("replace: a request that leaves for a waiting one revokes nobody") {
   ReplacingBench b;
   b.request.line = Line::one;
   b.store.lines = {line_behind(1)};
-  CHECK(left_to(b.go(std::nullopt)) == "before 1");
+  CHECK(left_line_to(b.go(std::nullopt)) == "before 1");
   CHECK(b.count("revoke") == 0);
 }
 

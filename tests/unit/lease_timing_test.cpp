@@ -118,13 +118,13 @@ TEST_CASE("owner ids are readable, plain and unique", "[safety]") {
 }
 
 TEST_CASE("an owner id carries its process's mark, and a nested one is its outer one's and more") {
-  const std::string mark = "0123456789abcdef";
-  const auto id = make_owner_id("web-01", 4711, 0, mark);
-  CHECK(id.text.starts_with("web-01-4711-19700101T000000Z-" + mark + "-"));
-  CHECK(mark_of(id.text) == mark);
-  CHECK(mark_of(make_owner_id("web-01", 4711, 0).text).empty());
-  CHECK(mark_of("").empty());
-  CHECK(mark_of("short").empty());
+  const std::string digest = "0123456789abcdef";
+  const auto id = make_owner_id("web-01", 4711, 0, digest);
+  CHECK(id.text.starts_with("web-01-4711-19700101T000000Z-" + digest + "-"));
+  CHECK(digest_of(id.text) == digest);
+  CHECK(digest_of(make_owner_id("web-01", 4711, 0).text).empty());
+  CHECK(digest_of("").empty());
+  CHECK(digest_of("short").empty());
   CHECK_FALSE(is_nested(id));
   CHECK(outermost(id) == id);
   const auto nested = nested_owner_id(id);
@@ -135,7 +135,7 @@ TEST_CASE("an owner id carries its process's mark, and a nested one is its outer
   CHECK(outermost(nested) == id);
   CHECK(nested_owner_id(nested).text.starts_with(id.text + "/"));
   CHECK(nested_owner_id(nested).text.size() == nested.text.size());
-  CHECK(mark_of(nested.text) == mark);
+  CHECK(digest_of(nested.text) == digest);
 }
 
 TEST_CASE("DBLOCK_HELD is read back line by line, and what is no line of it is passed over") {

@@ -90,7 +90,7 @@ struct HooksOfRun {
   using Variables = std::vector<std::string>;
 
   HooksOfRun() : wanted{.key = *lease::Key::parse("k"), .owner = {"us"}, .terms = {}, .holder = {}} {
-    wanted.also = {*lease::Key::parse("l")};
+    wanted.further_keys = {*lease::Key::parse("l")};
   }
   [[nodiscard]] bool tell(const std::function<void(app::RunHooks&)>& events) const {
     const std::string file = stage.file("$DBLOCK_EVENT");

@@ -48,29 +48,29 @@ constexpr Sharing slots(std::uint32_t count) {
   return {Mode::slot, count};
 }
 
-LockRows scene(Sharing sharing = {}, std::vector<LockStatus> holds = {}) {
-  LockRows seen{free_row(), std::move(holds)};
-  seen.gate.sharing = sharing;
+LockRows scene(Sharing sharing = {}, std::vector<LockStatus> holders = {}) {
+  LockRows seen{free_row(), std::move(holders)};
+  seen.own_row.sharing = sharing;
   return seen;
 }
 
 LockRows held_by_readers(std::vector<std::uint32_t> numbers) {
   LockRows seen = scene(k_shared);
   for (const auto number : numbers)
-    seen.holds.push_back(held_row("reader-" + std::to_string(number), k_shared, number));
+    seen.holders.push_back(held_row("reader-" + std::to_string(number), k_shared, number));
   return seen;
 }
 
 LockRows held_slots(std::uint32_t count, std::vector<std::uint32_t> numbers) {
   LockRows seen = scene(slots(count));
   for (const auto number : numbers)
-    seen.holds.push_back(held_row("slot-" + std::to_string(number), slots(count), number));
+    seen.holders.push_back(held_row("slot-" + std::to_string(number), slots(count), number));
   return seen;
 }
 
 LockRows held_alone(Micros left = 60s) {
   LockRows seen = scene();
-  seen.gate = held_row("writer", k_exclusive, 0, left);
+  seen.own_row = held_row("writer", k_exclusive, 0, left);
   return seen;
 }
 
@@ -181,18 +181,18 @@ TEST_CASE("sharing: an expired exclusive lease refuses everybody for its margin,
 
 TEST_CASE("sharing: a cooldown of the lock's own row refuses everybody until it is over") {
   LockRows seen = scene();
-  seen.gate.hold_until = at(1us);
-  seen.gate.state = state_of(seen.gate);
+  seen.own_row.hold_until = at(1us);
+  seen.own_row.state = state_of(seen.own_row);
   for (const auto& sharing : {k_exclusive, k_shared, slots(2)})
     CHECK(decided<lease::Held>(seen, asks(sharing)).status.state == lease::State::cooldown);
-  seen.gate.hold_until = k_now;
-  seen.gate.state = state_of(seen.gate);
+  seen.own_row.hold_until = k_now;
+  seen.own_row.state = state_of(seen.own_row);
   CHECK(slot_for(seen, asks(k_shared)) == 1);
 }
 
 TEST_CASE("sharing: a pause refuses every kind, and a holder is named before it") {
   const auto paused = [](LockRows seen) {
-    seen.gate.pause = lease::Pause{{"k", false}, at(1h), {}, {}, {}};
+    seen.own_row.pause = lease::Pause{{"k", false}, at(1h), {}, {}, {}};
     return seen;
   };
   for (const auto& sharing : {k_exclusive, k_shared, slots(2)}) {
@@ -217,14 +217,14 @@ TEST_CASE("sharing: readers go together, on the lowest free number", "[safety]")
 
 TEST_CASE("sharing: a writer is refused by the reader who has longest to go") {
   LockRows seen = held_by_readers({1, 2, 3});
-  seen.holds[1].expires_at = at(2min);
+  seen.holders[1].expires_at = at(2min);
   CHECK(refusing_holder(seen, asks(k_exclusive)) == "reader-2");
-  for (auto& hold : seen.holds) {
-    hold.expires_at = at(-k_margin);
-    hold.state = state_of(hold);
+  for (auto& holder : seen.holders) {
+    holder.expires_at = at(-k_margin);
+    holder.state = state_of(holder);
   }
   CHECK(slot_for(seen, asks(k_exclusive)) == 0);
-  seen.holds[2].expires_at = at(-k_margin + 1us);
+  seen.holders[2].expires_at = at(-k_margin + 1us);
   CHECK(refusing_holder(seen, asks(k_exclusive)) == "reader-3");
 }
 
@@ -233,15 +233,15 @@ TEST_CASE("sharing: slots are given lowest first, up to their number", "[safety]
   CHECK(slot_for(held_slots(3, {2, 3}), asks(slots(3))) == 1);
   CHECK(slot_for(held_slots(3, {1, 2}), asks(slots(3))) == 3);
   LockRows full = held_slots(2, {1, 2});
-  full.holds[0].expires_at = at(2min);
+  full.holders[0].expires_at = at(2min);
   CHECK(refusing_holder(full, asks(slots(2))) == "slot-2");  // who will be gone first
 }
 
 TEST_CASE("sharing: an expired slot is taken over after its margin, with its number", "[safety]") {
   LockRows seen = held_slots(2, {1, 2});
-  seen.holds[0] = held_row("slot-1", slots(2), 1, -k_margin + 1us);
+  seen.holders[0] = held_row("slot-1", slots(2), 1, -k_margin + 1us);
   CHECK(refusing_holder(seen, asks(slots(2))) == "slot-1");
-  seen.holds[0] = held_row("slot-1", slots(2), 1, -k_margin);
+  seen.holders[0] = held_row("slot-1", slots(2), 1, -k_margin);
   CHECK(slot_for(seen, asks(slots(2))) == 1);
 }
 
@@ -252,7 +252,7 @@ TEST_CASE("sharing: a slot that cools down is taken") {
   cooling.sharing = slots(2);
   cooling.hold_until = at(1h);
   cooling.state = state_of(cooling);
-  seen.holds.push_back(cooling);
+  seen.holders.push_back(cooling);
   CHECK(slot_for(seen, asks(slots(2))) == 2);
   CHECK(std::holds_alternative<lease::Held>(*answer_for(seen, asks(slots(1)))));
   CHECK(std::holds_alternative<lease::Held>(*answer_for(seen, asks(k_exclusive))));
@@ -272,10 +272,10 @@ TEST_CASE("sharing: a number of slots, or another kind, that the holders did not
 
 TEST_CASE("sharing: leases in their margin are waited out, and no mismatch", "[safety]") {
   LockRows seen = held_slots(2, {1});
-  seen.holds[0] = held_row("slot-1", slots(2), 1, -1s);
+  seen.holders[0] = held_row("slot-1", slots(2), 1, -1s);
   CHECK(refusing_holder(seen, asks(k_exclusive)) == "slot-1");
   CHECK(refusing_holder(seen, asks(slots(1))) == "slot-1");
-  seen.holds[0] = held_row("slot-1", slots(2), 1, -k_margin);
+  seen.holders[0] = held_row("slot-1", slots(2), 1, -k_margin);
   CHECK(slot_for(seen, asks(slots(7))) == 1);
 }
 
@@ -300,13 +300,13 @@ std::vector<lease::Place> line_of(std::size_t count, Sharing sharing) {
   return places;
 }
 
-// The same rows as they are when the gate, and each free hold, was freed this long ago.
+// The same rows as they are when the lock's own row, and each free row of a holder, was freed this long ago.
 LockRows freed(LockRows seen, Micros ago) {
   const auto free = [&](LockStatus& row) {
     if (row.owner.empty()) row.refused_until = at(-ago);
   };
-  free(seen.gate);
-  for (auto& hold : seen.holds) free(hold);
+  free(seen.own_row);
+  for (auto& holder : seen.holders) free(holder);
   return seen;
 }
 
@@ -341,7 +341,7 @@ TEST_CASE("sharing: new readers are refused as long as a writer waits, whoever i
   }
   // However long ago anything was freed: the reader's lease is not.
   LockRows with_reader = freed(held_by_readers({2}), 1h);
-  with_reader.holds.push_back(free_slot(3, 1h));
+  with_reader.holders.push_back(free_slot(3, 1h));
   CHECK(is_for_others(with_reader, asks(k_shared), line_of(1, k_exclusive)));
 }
 
@@ -351,9 +351,9 @@ TEST_CASE("sharing: a lock that nobody has taken for three seconds is for whoeve
     CHECK(is_for_others(freed(scene(), 3s - 1us), asks(sharing), line));
     CHECK_FALSE(is_for_others(freed(scene(), 3s), asks(sharing), line));
     LockRows last_reader_left = freed(scene(k_shared), 1h);
-    last_reader_left.holds = {free_slot(1, 3s - 1us)};
+    last_reader_left.holders = {free_slot(1, 3s - 1us)};
     CHECK(is_for_others(last_reader_left, asks(sharing), line));
-    last_reader_left.holds = {free_slot(1, 3s)};
+    last_reader_left.holders = {free_slot(1, 3s)};
     CHECK_FALSE(is_for_others(last_reader_left, asks(sharing), line));
   }
 }
@@ -372,9 +372,9 @@ TEST_CASE("sharing: as many free slots are for others as wait before the request
 
 TEST_CASE("sharing: a slot that nobody has taken for three seconds is for whoever asks") {
   const auto line = line_of(4, slots(2));
-  const auto is_for = [&](std::vector<LockStatus> holds, Micros gate_freed = 1s) {
-    LockRows seen = freed(scene(slots(2)), gate_freed);
-    seen.holds = std::move(holds);
+  const auto is_for = [&](std::vector<LockStatus> holders, Micros own_row_freed = 1s) {
+    LockRows seen = freed(scene(slots(2)), own_row_freed);
+    seen.holders = std::move(holders);
     return is_for_others(seen, asks(slots(2)), line);
   };
   const LockStatus taken = held_row("slot-1", slots(2), 1);
@@ -407,7 +407,7 @@ TEST_CASE("sharing: a success within the period is told before who is in the way
   once.promises.once_per = lease::OncePer{10h};
   const lease::PastRun success{at(-1h), at(-30min), lease::RunOutcome::succeeded, 0};
   for (auto seen : {held_alone(), held_slots(2, {1, 2}), held_by_readers({1}), scene()}) {
-    seen.gate.last_success = success;
+    seen.own_row.last_success = success;
     CHECK(is_done(seen, once));
     CHECK_FALSE(is_done(seen, asks(slots(2))));
   }
@@ -431,12 +431,12 @@ TEST_CASE("sharing: of successes under several rows each that lies within the pe
     for (const bool backwards : {false, true}) {
       LockRows seen = scene(slots(3));
       for (const auto& success : successes) {
-        seen.holds.push_back(free_row());
-        seen.holds.back().slot = static_cast<std::uint32_t>(seen.holds.size());
-        seen.holds.back().last_success = success;
+        seen.holders.push_back(free_row());
+        seen.holders.back().slot = static_cast<std::uint32_t>(seen.holders.size());
+        seen.holders.back().last_success = success;
       }
-      if (backwards) std::ranges::reverse(seen.holds);
-      std::swap(seen.gate.last_success, seen.holds.front().last_success);
+      if (backwards) std::ranges::reverse(seen.holders);
+      std::swap(seen.own_row.last_success, seen.holders.front().last_success);
       auto once = asks(slots(3));
       once.promises.once_per = lease::OncePer{period};
       CAPTURE(period.count(), backwards);

@@ -134,9 +134,8 @@ TEST_CASE("no statement uses what the lease protocol forbids", "[safety]") {
       if (statement.starts_with("UPDATE dblock_pause") || statement.starts_with("DELETE FROM dblock_pause") ||
           statement.starts_with("DELETE pause FROM") || statement.starts_with("DELETE place FROM"))
         continue;
-      const auto by_key = {
-          " WHERE lock_key=",          " WHERE lease.lock_key=", " WHERE lease.lock_key IN (",
-          " WHERE gate.lock_key IN (", " WHERE (lock_key,",      " WHERE lock_key IN ("};
+      const auto by_key = {" WHERE lock_key=",         " WHERE lease.lock_key=", " WHERE lease.lock_key IN (",
+                           " WHERE own.lock_key IN (", " WHERE (lock_key,",      " WHERE lock_key IN ("};
       CHECK(std::ranges::any_of(
           by_key, [&](const char* where) { return statement.find(where) != std::string::npos; }));
     }
@@ -181,8 +180,8 @@ TEST_CASE("a procedure's text is dblock's whichever parts the server and a resto
 TEST_CASE("only a statement for a replication group's member asks whether the server is one", "[safety]") {
   constexpr const char* function = "group_replication_get_communication_protocol()";
   for (const auto verb : {Verb::grant, Verb::grant_rows, Verb::grant_beside, Verb::renew, Verb::release}) {
-    const auto asks = [&](Mark mark) {
-      return render(verb, place(request(), 0), mark).find(function) != std::string::npos;
+    const auto asks = [&](Additions added) {
+      return render(verb, place(request(), 0), added).find(function) != std::string::npos;
     };
     CHECK(asks({.proves_writes = true, .proves_membership = true}));
     CHECK_FALSE(asks({.proves_writes = true}));
@@ -191,8 +190,9 @@ TEST_CASE("only a statement for a replication group's member asks whether the se
 }
 
 TEST_CASE("a release that wakes frees the named lock of its request, and no other statement does") {
-  const auto frees = [](Verb verb, Mark mark) {
-    return render(verb, place(request(), 0), mark).find("RELEASE_LOCK(CONCAT('dblock.'") != std::string::npos;
+  const auto frees = [](Verb verb, Additions added) {
+    return render(verb, place(request(), 0), added).find("RELEASE_LOCK(CONCAT('dblock.'") !=
+           std::string::npos;
   };
   CHECK(frees(Verb::release, {.proves_writes = true, .wakes = true}));
   CHECK_FALSE(frees(Verb::release, {.proves_writes = true}));

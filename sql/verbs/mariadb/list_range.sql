@@ -1,5 +1,5 @@
 -- As list_keys.sql, for all keys or the keys with a prefix.
 SELECT {status} FROM dblock_lock USE INDEX (PRIMARY, dblock_lock_time)
 WHERE lock_key >= :from AND (:to IS NULL OR lock_key < :to)
-  AND (NOT :held_only OR expire_time > {now}) AND (NOT :gates_only OR slot = 0)
+  AND (NOT :held_only OR expire_time > {now}) AND (NOT :own_rows_only OR slot = 0)
 ORDER BY lock_key, slot LIMIT :limit

@@ -1,10 +1,10 @@
--- Reads and locks all rows of these keys, each key's gate first. The column after the status columns tells
+-- Reads and locks all rows of these keys, each key's own row first. The column after the status columns tells
 -- about the row's fence: 0 for a lease that runs; else 2 if the row has none; 1 if it is a reader's or slot's row
 -- and a job's transaction, through dblock_assert_held(), keeps the fence locked; else 0.
 --
 -- SKIP LOCKED: the server skips a fence that another transaction has locked, and does not wait for that
 -- transaction. The fences of leases that run are not locked here, so that their holders' transactions need not
--- wait for a grant to another holder. The gate's locked fence counts as 0, because an exclusive grant waits for
+-- wait for a grant to another holder. The own row's locked fence counts as 0, because an exclusive grant waits for
 -- it when it writes.
 --
 -- The last two columns: until when the lock is paused. LOCK IN SHARE MODE: a plain read would see dblock_pause as it was

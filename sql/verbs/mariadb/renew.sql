@@ -1,5 +1,5 @@
 -- Renews a lease. If one row changed, it is renewed, and the reply tells the TTL: :ttl, or the stored one if
--- :ttl is NULL. So the heartbeat learns the stored TTL without a second statement. With :keep the lock
+-- :ttl is NULL. So the heartbeat learns the stored TTL without a second statement. With :cooldown the lock
 -- cools down for at least that long from now. With :tells_job the row tells when the holder's command ended;
 -- not any more, if :ended_ago is NULL.
 UPDATE dblock_lock FORCE INDEX (PRIMARY)

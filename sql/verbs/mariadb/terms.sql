@@ -145,16 +145,16 @@ LAST_INSERT_ID(IF({keeps_history}, token, 0))
 version = {next_version}, update_time = {now}, lock_value = NULL, expire_time = NULL, revoke_time = NULL,
 revoked_by = NULL
 
--- {keeps_longer} A cooldown of :keep from now replaces the row's cooldown, which ends sooner or does not count. No
+-- {keeps_longer} A cooldown of :cooldown from now replaces the row's cooldown, which ends sooner or does not count. No
 -- cooldown follows a revocation.
 revoke_time IS NULL
-  AND (hold_until IS NULL OR hold_until <= {now} + INTERVAL :keep MICROSECOND OR {hold_is_too_long})
+  AND (hold_until IS NULL OR hold_until <= {now} + INTERVAL :cooldown MICROSECOND OR {hold_is_too_long})
 
--- {cool_down} Grants the lock to nobody else for :keep from now. Must precede {free_row}, which forgets a revocation.
+-- {cool_down} Grants the lock to nobody else for :cooldown from now. Must precede {free_row}, which forgets a revocation.
 -- The new hold_until fulfils {keeps_longer} too, so the second assignment decides as the first, whether it reads the
 -- new value (MySQL) or the old one.
-[keep|, hold_until = IF({keeps_longer}, {now} + INTERVAL :keep MICROSECOND, hold_until),
-  hold_us = IF({keeps_longer}, :keep, hold_us)]
+[cooldown|, hold_until = IF({keeps_longer}, {now} + INTERVAL :cooldown MICROSECOND, hold_until),
+  hold_us = IF({keeps_longer}, :cooldown, hold_us)]
 
 -- {record_end} Records the end of a run. Some ends are neither a success nor a failure, and leave the count as it is.
 last_acquired_at = create_time, last_released_at = {now}, last_outcome = :outcome, last_exit_code = :exit_code
@@ -227,10 +227,10 @@ lock_value IS NULL AND update_time < {idle_since}
 
 -- {idle_locks} The locks that may be forgotten. A lock is forgotten with all its rows at once, because each row
 -- may know of runs that no other row knows of.
-dblock_lock AS gate FORCE INDEX (dblock_lock_time)
-WHERE gate.expire_time IS NULL AND gate.update_time < {idle_since} AND gate.slot = 0
+dblock_lock AS own FORCE INDEX (dblock_lock_time)
+WHERE own.expire_time IS NULL AND own.update_time < {idle_since} AND own.slot = 0
   AND 0 = (SELECT COUNT(*) FROM dblock_lock FORCE INDEX (PRIMARY)
-    WHERE lock_key = gate.lock_key AND NOT COALESCE({forgettable}, FALSE))
+    WHERE lock_key = own.lock_key AND NOT COALESCE({forgettable}, FALSE))
 
 -- {run} The columns of a recorded run, in the order of src/store/rules/history.hpp.
 lock_key, token, lock_value, kind, mode, holder_host, holder_pid, holder_user, holder_command, holder_note,

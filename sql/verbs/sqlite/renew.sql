@@ -1,5 +1,5 @@
 -- Renews a lease. If renewed, returns a row: the TTL (the stored one if :ttl is NULL) and the end of the lease. With
--- :keep the lock cools down for at least that long from now. With :tells_job the row tells when the holder's command ended;
+-- :cooldown the lock cools down for at least that long from now. With :tells_job the row tells when the holder's command ended;
 -- not any more, if :ended_ago is NULL.
 UPDATE dblock_lock
 SET version = version + 1, update_time = {now}, {cool_down},

@@ -72,13 +72,13 @@ last_acquired_at = :last_acquired, last_released_at = :last_released, last_outco
 last_exit_code = :last_exit_code, failures = :failures, success_acquired_at = :success_acquired,
 success_released_at = :success_released
 
--- {keeps_longer} A cooldown of :keep from now replaces the row's cooldown, which ends sooner or does not count. No
+-- {keeps_longer} A cooldown of :cooldown from now replaces the row's cooldown, which ends sooner or does not count. No
 -- cooldown follows a revocation.
-:keep IS NOT NULL AND revoke_time IS NULL
-  AND (hold_until IS NULL OR hold_until <= :wall + :keep OR {hold_is_too_long})
+:cooldown IS NOT NULL AND revoke_time IS NULL
+  AND (hold_until IS NULL OR hold_until <= :wall + :cooldown OR {hold_is_too_long})
 
--- {cool_down} Grants the lock to nobody else for :keep from now.
-hold_until = iif({keeps_longer}, :wall + :keep, hold_until), hold_us = iif({keeps_longer}, :keep, hold_us)
+-- {cool_down} Grants the lock to nobody else for :cooldown from now.
+hold_until = iif({keeps_longer}, :wall + :cooldown, hold_until), hold_us = iif({keeps_longer}, :cooldown, hold_us)
 
 -- {nested_is_null} 0, or NULL if a nested run holds the lease too. The column refuses NULL, which undoes the
 -- whole statement.
@@ -149,7 +149,7 @@ arrived_at, iif(job_ended_token = token, job_ended_at + {step}, NULL),
 min(:wall, max(iif(lock_value IS NULL, update_time, 0), coalesce(hold_until, 0), coalesce({pause_end}, 0)))
 
 -- {asked_for} The row is one that a listing asks for.
-(NOT :held_only OR (expire_time IS NOT NULL AND {this_boot} AND expire_time > {now})) AND (NOT :gates_only OR slot = 0)
+(NOT :held_only OR (expire_time IS NOT NULL AND {this_boot} AND expire_time > {now})) AND (NOT :own_rows_only OR slot = 0)
 
 -- {forgettable} The row is free, and old enough by each of its times and its token.
 lock_value IS NULL AND update_time < :wall - :forget_after AND token < :wall - :forget_after
@@ -157,8 +157,8 @@ lock_value IS NULL AND update_time < :wall - :forget_after AND token < :wall - :
 
 -- {idle_locks} The locks that may be forgotten. A lock is forgotten with all its rows at once, because each row
 -- may know of runs that no other row knows of.
-dblock_lock AS gate WHERE slot = 0 AND update_time < :wall - :forget_after
-  AND NOT EXISTS(SELECT 1 FROM dblock_lock WHERE lock_key = gate.lock_key AND ({forgettable}) IS NOT TRUE)
+dblock_lock AS own WHERE slot = 0 AND update_time < :wall - :forget_after
+  AND NOT EXISTS(SELECT 1 FROM dblock_lock WHERE lock_key = own.lock_key AND ({forgettable}) IS NOT TRUE)
 
 -- {run} The columns of a recorded run, in the order of src/store/rules/history.hpp.
 lock_key, token, lock_value, kind, mode, holder_host, holder_pid, holder_user, holder_command, holder_note, acquired_at,

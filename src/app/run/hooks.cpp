@@ -57,7 +57,7 @@ void RunHooks::conflict(const lease::LockStatus& holder, const std::string& mess
 
 void RunHooks::job_started(const lease::Lease& lease) {
   if (!starter_) return;
-  const std::string message = "the job under " + lock_names(lease.key, lease.also) + " has started";
+  const std::string message = "the job under " + lock_names(lease.key, lease.further_keys) + " has started";
   start(k_start, "start", lock_environment(lease), message);
 }
 

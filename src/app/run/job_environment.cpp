@@ -10,22 +10,25 @@ namespace dblock::app {
 namespace {
 
 template <typename TextOf>
-std::string per_key(const lease::Key& key, const std::vector<lease::Key>& also, const TextOf& text_of) {
+std::string per_key(const lease::Key& key, const std::vector<lease::Key>& further_keys,
+                    const TextOf& text_of) {
   std::string text = text_of(key);
-  for (const auto& other : also) text += "\n" + text_of(other);
+  for (const auto& other : further_keys) text += "\n" + text_of(other);
   return text;
 }
 
 }  // namespace
 
-std::string key_lines(const lease::Key& key, const std::vector<lease::Key>& also) {
-  return per_key(key, also, [](const lease::Key& each) { return each.bytes(); });
+std::string key_lines(const lease::Key& key, const std::vector<lease::Key>& further_keys) {
+  return per_key(key, further_keys, [](const lease::Key& each) { return each.bytes(); });
 }
 
 std::vector<std::string> lock_environment(const lease::Lease& lease) {
-  const auto lines = [&lease](const auto& text_of) { return per_key(lease.key, lease.also, text_of); };
+  const auto lines = [&lease](const auto& text_of) {
+    return per_key(lease.key, lease.further_keys, text_of);
+  };
   std::vector<std::string> environment{
-      "DBLOCK_KEY=" + key_lines(lease.key, lease.also),
+      "DBLOCK_KEY=" + key_lines(lease.key, lease.further_keys),
       "DBLOCK_OWNER=" + lines([&lease](const lease::Key&) { return lease.owner.text; }),
       "DBLOCK_TOKEN=" + lines([&lease](const lease::Key&) { return std::to_string(lease.token.value); })};
   // Overrides an outer run's slot, which is not this run's.
@@ -36,7 +39,7 @@ std::vector<std::string> lock_environment(const lease::Lease& lease) {
 
 std::vector<std::string> job_environment(const lease::Lease& lease, const std::string& held,
                                          const std::string& store) {
-  const std::string own = per_key(lease.key, lease.also, [&](const lease::Key& key) {
+  const std::string own = per_key(lease.key, lease.further_keys, [&](const lease::Key& key) {
     return lease::to_line({key, lease.owner, store});
   });
   std::vector<std::string> environment = lock_environment(lease);
@@ -52,7 +55,7 @@ std::optional<lease::OwnerId> outer_of(const RunRequest& request, const std::str
   }
   const auto first = held.find(request.key.bytes());
   if (first == held.end()) return std::nullopt;
-  for (const auto& key : request.also) {
+  for (const auto& key : request.further_keys) {
     const auto other = held.find(key.bytes());
     if (other == held.end() || other->second != first->second) return std::nullopt;
   }

@@ -11,7 +11,7 @@
 namespace dblock::app {
 
 // The value of DBLOCK_KEY: the keys, one a line, sorted.
-[[nodiscard]] std::string key_lines(const lease::Key& key, const std::vector<lease::Key>& also);
+[[nodiscard]] std::string key_lines(const lease::Key& key, const std::vector<lease::Key>& further_keys);
 
 // All variables for the job, as NAME=VALUE. `held`: DBLOCK_HELD as dblock inherited it. `store`: the store's
 // name.

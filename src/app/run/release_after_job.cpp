@@ -106,8 +106,8 @@ ReleaseResult Releasing::release(bool fenced) {
 
 std::string Releasing::unrecorded() const {
   if (!lease::is_awaited(job_.request.promises, row_end_)) return "";
-  return row_end_.keep > Micros{0} ? "it is not kept for --keep-on-failure"
-                                   : "--once-per does not know that the job has succeeded";
+  return row_end_.cooldown > Micros{0} ? "it is not kept for --keep-on-failure"
+                                       : "--once-per does not know that the job has succeeded";
 }
 
 // Of a nested run no end is recorded.
@@ -192,7 +192,7 @@ void release_for_dead_run(const DeadRun& run) {
   const bool awaited = lease::is_awaited(promises, end);
   // The row counts --min-hold from the start of the granting statement, which may have had to wait.
   if (run.job.guarded_since && end.outcome != lease::RunOutcome::not_run)
-    end.keep = std::max(end.keep, promises.hold_left(*run.job.guarded_since, BootClock::now()));
+    end.cooldown = std::max(end.cooldown, promises.hold_left(*run.job.guarded_since, BootClock::now()));
   release_after_death(run.settings, run.wanted, some_left ? lease::Actor::holder : lease::Actor::stopper, end,
                       awaited);
 }

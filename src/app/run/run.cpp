@@ -6,7 +6,6 @@
 #include <utility>
 #include <variant>
 
-#include "app/database.hpp"
 #include "app/identity.hpp"
 #include "app/run/attempts.hpp"
 #include "app/run/hooks.hpp"
@@ -15,6 +14,7 @@
 #include "app/run/release_after_job.hpp"
 #include "app/run/splay.hpp"
 #include "app/run/status_file.hpp"
+#include "app/store_access.hpp"
 #include "app/use_cases.hpp"
 #include "app/words/describe.hpp"
 #include "app/words/ending.hpp"
@@ -32,15 +32,15 @@ using process::JobEnd;
 using process::Stop;
 
 // The keys beside the first one: all are wanted, or in a pool any.
-const std::vector<lease::Key>& also_or_any(const RunRequest& request) {
-  return request.any.empty() ? request.also : request.any;
+const std::vector<lease::Key>& further_or_any(const RunRequest& request) {
+  return request.any.empty() ? request.further_keys : request.any;
 }
 
 // One run, from the lookup of its command to its status file.
 class Run {
  public:
   explicit Run(const RunRequest& request) : request_(request) {
-    status_.key = key_lines(request.key, also_or_any(request));
+    status_.key = key_lines(request.key, further_or_any(request));
     status_.started_at = std::chrono::system_clock::now();
     if (request.expect) status_.overdue = false;
   }
@@ -75,7 +75,7 @@ class Run {
   store::Settings settings_;
   std::string store_name_;
   lease::LeaseRequest wanted_ = wanted_lease();
-  std::string locks_ = lock_names(request_.key, also_or_any(request_));
+  std::string locks_ = lock_names(request_.key, further_or_any(request_));
   std::optional<StatusFile> status_file_;
   RunStatus status_;
   std::optional<lease::Lease> lease_;
@@ -90,7 +90,7 @@ class Run {
 Result<Ending> Run::attempt() {
   const auto prepared = prepare_status_file();
   lease::LeaseRequest shown = wanted_;  // hooks are told all keys of a pool until one is granted
-  shown.also = also_or_any(request_);
+  shown.further_keys = further_or_any(request_);
   DBLOCK_TRY(hooks_, RunHooks::prepare(request_.hooks, shown));
   if (!prepared) return std::unexpected(prepared.error());
   DBLOCK_TRY(const process::JobSpec spec, make_spec(request_));
@@ -122,7 +122,7 @@ lease::LeaseRequest Run::wanted_lease() const {
   const lease::Holder holder =
       make_holder(request_.identity, static_cast<std::uint32_t>(::getpid()), describe_command(request_));
   return {.key = request_.key,
-          .also = request_.also,
+          .further_keys = request_.further_keys,
           .owner = new_owner_id(holder),
           .kind = lease::Kind::run,
           .terms = request_.timing.terms(),
@@ -178,11 +178,11 @@ Ending Run::end_without_lease(const lease::AcquireOutcome& outcome) {
     log::info(skipped.message);
     return skipped;
   }
-  const auto& [holder, left_to] = std::get<lease::Held>(outcome);
+  const auto& [holder, left_line_to] = std::get<lease::Held>(outcome);
   Ending refused = Ending::held(describe_refusal(holder, !request_.wait.once()));
   refused.number = request_.conflict_exit_code;
   if (!request_.any.empty()) refused.message = "none of " + locks_ + " is free: " + refused.message;
-  if (left_to) refused.message += describe_line(*left_to, request_.line);
+  if (left_line_to) refused.message += describe_line(*left_line_to, request_.line);
   // With -E 0 a held lock is nothing to talk about. But a pause that somebody has forgotten must not go
   // unnoticed.
   if (refused.number == 0 && holder.only_paused()) log::warning(refused.message);
@@ -207,8 +207,8 @@ Result<Ending> Run::give_up_wait(const Stop& stop) {
 
 Ending Run::run_under(const lease::Lease& lease) {
   lease_ = lease;
-  locks_ = lock_names(lease.key, lease.also);
-  status_.key = key_lines(lease.key, lease.also);
+  locks_ = lock_names(lease.key, lease.further_keys);
+  status_.key = key_lines(lease.key, lease.further_keys);
   status_.owner = lease.owner.text;
   status_.token = lease.token.value;
   status_.acquired_at = std::chrono::system_clock::now();

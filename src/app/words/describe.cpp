@@ -40,9 +40,9 @@ std::string quoted(const lease::Key& key) {
   return quote_untrusted(key.bytes());
 }
 
-std::string lock_names(const lease::Key& key, const std::vector<lease::Key>& also) {
-  std::string names = (also.empty() ? "lock " : "locks ") + quoted(key);
-  for (const auto& other : also) names += ", " + quoted(other);
+std::string lock_names(const lease::Key& key, const std::vector<lease::Key>& further_keys) {
+  std::string names = (further_keys.empty() ? "lock " : "locks ") + quoted(key);
+  for (const auto& other : further_keys) names += ", " + quoted(other);
   return names;
 }
 
@@ -102,8 +102,8 @@ std::string describe_conflict(const LockStatus& status) {
   return describe_holders(status) + "; no new grants either, " + pause;
 }
 
-std::string describe_line(const lease::OwnerId& left_to, lease::Line line) {
-  const std::string run = left_to.text.empty() ? "" : ": " + lease::display_owner(left_to.text);
+std::string describe_line(const lease::OwnerId& left_line_to, lease::Line line) {
+  const std::string run = left_line_to.text.empty() ? "" : ": " + lease::display_owner(left_line_to.text);
   if (line == lease::Line::newest) return "; a newer run has come" + run + " (--line newest)";
   return "; another run waits already" + run + " (--line one)";
 }

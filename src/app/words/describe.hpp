@@ -14,7 +14,7 @@ namespace dblock::app {
 [[nodiscard]] std::string quoted(const lease::Key& key);
 
 // lock "k", or: locks "a", "b"
-[[nodiscard]] std::string lock_names(const lease::Key& key, const std::vector<lease::Key>& also);
+[[nodiscard]] std::string lock_names(const lease::Key& key, const std::vector<lease::Key>& further_keys);
 
 // How the holder shares the lock: " as a reader", " in slot 2 of 3", or nothing where it holds it alone.
 [[nodiscard]] std::string describe_sharing(const lease::LockStatus& status);
@@ -31,7 +31,7 @@ namespace dblock::app {
 [[nodiscard]] std::string describe_conflict(const lease::LockStatus& status);
 
 // For which waiting run a run has left the line: "; a newer run has come: user@host:pid (--line newest)".
-[[nodiscard]] std::string describe_line(const lease::OwnerId& left_to, lease::Line line);
+[[nodiscard]] std::string describe_line(const lease::OwnerId& left_line_to, lease::Line line);
 
 // Warns, once a process, when this process waits for a lock that its own script holds.
 void warn_of_own_script(const lease::LockStatus& status);

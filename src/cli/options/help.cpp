@@ -62,9 +62,9 @@ std::string in_groups(std::span<const OptionSpec> options) {
 // What most people need leads.
 std::string long_list(std::vector<OptionSpec> options) {
   const auto leading =
-      std::ranges::stable_partition(options, [](const auto& spec) { return spec.lead != 0; });
+      std::ranges::stable_partition(options, [](const auto& spec) { return spec.leading_place != 0; });
   const auto count = static_cast<std::size_t>(leading.begin() - options.begin());
-  std::ranges::sort(options.begin(), leading.begin(), {}, &OptionSpec::lead);
+  std::ranges::sort(options.begin(), leading.begin(), {}, &OptionSpec::leading_place);
   std::string text = "\n";
   for (const auto& spec : std::span(options).first(count)) text += option_line(spec);
   return text + "\nAdvanced:\n" + in_groups(std::span(options).subspan(count));

@@ -23,7 +23,7 @@ constexpr Scope k_keys = scope_of(Subcommand::keys);
 // A page of --help has at most 50 lines of 80 columns, the one of `run` 100: what most people need leads it.
 // A help text gets 50 columns of a line, with its default.
 // clang-format off
-// name, letter, value, default_value, default_note, help, group, scope, repeats, lead
+// name, letter, value, default_value, default_note, help, group, scope, repeats, leading_place
 constexpr auto k_options = std::to_array<OptionSpec>({
     {"db", 0, takes::text("URL"), "", "", "mysql://[USER[:PASS]@]HOST[:PORT]/DATABASE\nor sqlite:PATH", "Database", k_global},
     {"local", 0, takes::nothing, "", "", "no server: the locks guard this user's jobs\non this host only", "Database", k_global},

@@ -54,7 +54,7 @@ struct OptionSpec {
   Scope scope = 0;
   bool repeats = false;  // may be given several times, and every value counts; else the last one wins
   // Its place among the options that lead a help too long for a screen. 0: below the heading "Advanced".
-  unsigned lead = 0;
+  unsigned leading_place = 0;
 
   [[nodiscard]] bool is_flag() const { return value.kind == Kind::flag; }
   [[nodiscard]] bool may_lack_value() const { return value.kind == Kind::interval; }

@@ -186,7 +186,7 @@ Result<void> take_manners(const Values& options, app::RunRequest& request) {
   DBLOCK_CHECK(options.read("line", request.line));
   DBLOCK_CHECK(options.read("replace", request.replaces));
   DBLOCK_CHECK(options.read("replaceable", request.replaceable));
-  const bool one_key = request.also.empty() && request.any.empty();
+  const bool one_key = request.further_keys.empty() && request.any.empty();
   const bool plain = one_key && request.sharing.mode == lease::Mode::exclusive;
   if (request.line != lease::Line::fifo && (!plain || request.wait.retry)) {
     if (options.typed("line"))
@@ -234,9 +234,9 @@ Result<app::RunRequest> run_request(const Values& options) {
   request.held = options.environment().get("DBLOCK_HELD").value_or("");
   DBLOCK_TRY(const bool apart, options.get<bool>("no-reentrant"));
   request.reentrant = !apart;
-  (of_pool ? request.any : request.also).assign(keys.begin() + 1, keys.end());
+  (of_pool ? request.any : request.further_keys).assign(keys.begin() + 1, keys.end());
   DBLOCK_TRY(request.sharing, sharing(options));
-  if (request.sharing.mode == lease::Mode::slot && !request.also.empty())
+  if (request.sharing.mode == lease::Mode::slot && !request.further_keys.empty())
     return fail(Errc::usage, "run: --slots counts the holders of one lock; give one --key");
   DBLOCK_TRY(request.wait, wait_or_retry(options));
   DBLOCK_CHECK(take_starts(options, request));

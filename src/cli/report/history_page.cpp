@@ -17,7 +17,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-Look look_of(const lease::RecordedRun& run) {
+BarStyle style_of(const lease::RecordedRun& run) {
   using lease::RunOutcome;
   if (!run.outcome) return {"U", "?", "unknown"};
   const auto word = lease::to_string(*run.outcome);
@@ -52,8 +52,8 @@ std::string times_of(const lease::RecordedRun& run) {
   return from + " to " + to + ", " + duration_of(run);
 }
 
-std::string words_of(const lease::RecordedRun& run, const Look& look) {
-  std::string words = escape_untrusted(run.key) + ": " + std::string(look.word);
+std::string words_of(const lease::RecordedRun& run, const BarStyle& style) {
+  std::string words = escape_untrusted(run.key) + ": " + std::string(style.word);
   if (run.exit_code) words += ", exit code " + std::to_string(*run.exit_code);
   words += "\n" + times_of(run);
   if (const auto holder = holder_of(run); holder != "-") words += "\n" + holder;
@@ -62,10 +62,10 @@ std::string words_of(const lease::RecordedRun& run, const Look& look) {
 }
 
 Bar bar_of(const lease::RecordedRun& run, std::size_t row) {
-  const Look look = look_of(run);
+  const BarStyle style = style_of(run);
   const auto end = run.released_at.value_or(run.recorded_at);
   const auto begin = run.acquired_at.value_or(end);
-  return {run.key, begin, std::max(begin, end), look, words_of(run, look), row};
+  return {run.key, begin, std::max(begin, end), style, words_of(run, style), row};
 }
 
 // Marks a run that began within a second of the end of the run before it, as a run does that has waited. (A
@@ -116,7 +116,7 @@ std::string history_page(const lease::History& history) {
   std::vector<std::string_view> classes;
   for (const auto& run : history.runs) {
     bars.push_back(bar_of(run, bars.size()));
-    classes.push_back(bars.back().look.css);
+    classes.push_back(bars.back().style.css);
   }
   mark_handoffs(bars, history.runs);
   const std::string table = html_table(history_rows(history), classes);

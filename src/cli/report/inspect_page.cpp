@@ -15,7 +15,7 @@ namespace {
 
 using lease::ServerTime;
 
-Look look_of(lease::State state) {
+BarStyle style_of(lease::State state) {
   const auto word = lease::to_string(state);
   switch (state) {
     case lease::State::held:
@@ -32,8 +32,8 @@ Look look_of(lease::State state) {
   return {"U", "?", word};
 }
 
-constexpr Look k_rest{"M", "", "the rest of a lease", false, false};
-constexpr Look k_waiting{"W", "W", "waiting", false, true};
+constexpr BarStyle k_rest{"M", "", "the rest of a lease", false, false};
+constexpr BarStyle k_waiting{"W", "W", "waiting", false, true};
 
 std::string holder_words(const lease::LockStatus& status) {
   std::string words = lease::display_holder(status);
@@ -44,19 +44,19 @@ std::string holder_words(const lease::LockStatus& status) {
 }
 
 void add_bar(std::vector<Bar>& bars, const lease::LockStatus& status, std::optional<ServerTime> from,
-             std::optional<ServerTime> to, const Look& look, std::string_view words, std::size_t row) {
+             std::optional<ServerTime> to, const BarStyle& style, std::string_view words, std::size_t row) {
   if (!from || !to) return;
-  bars.push_back({status.key, *from, std::max(*from, *to), look,
-                  escape_untrusted(status.key) + ": " + std::string(look.word) + "\n" + std::string(words),
+  bars.push_back({status.key, *from, std::max(*from, *to), style,
+                  escape_untrusted(status.key) + ": " + std::string(style.word) + "\n" + std::string(words),
                   row});
 }
 
 // What is known of one holder or free lock: the lease up to now and its rest, the waiters; else the last run.
 void add_bars(std::vector<Bar>& bars, const lease::LockStatus& status, std::size_t row) {
   const ServerTime now = status.server_time;
-  const Look look = look_of(status.state);
+  const BarStyle style = style_of(status.state);
   if (!status.owner.empty()) {
-    add_bar(bars, status, status.acquired_at, now, look, holder_words(status), row);
+    add_bar(bars, status, status.acquired_at, now, style, holder_words(status), row);
     if (status.expires_at && *status.expires_at > now)
       add_bar(bars, status, now, status.expires_at, k_rest,
               "ends in " + format_age(status.expires_at->since_epoch - now.since_epoch) + " unless renewed",
@@ -65,7 +65,7 @@ void add_bars(std::vector<Bar>& bars, const lease::LockStatus& status, std::size
     const auto& last = *status.last;
     const std::string outcome = last.outcome ? std::string(lease::to_string(*last.outcome)) : "unknown";
     add_bar(bars, status, last.acquired_at ? last.acquired_at : last.released_at,
-            last.released_at ? last.released_at : last.acquired_at, look, "its last run: " + outcome, row);
+            last.released_at ? last.released_at : last.acquired_at, style, "its last run: " + outcome, row);
   }
   for (const auto& waiter : status.waiters.value_or(std::vector<lease::Waiter>{}))
     add_bar(bars, status, waiter.since, now, k_waiting,
@@ -82,7 +82,7 @@ std::string inspect_page(const app::InspectReport& report, bool all) {
   std::vector<std::string_view> classes;
   for (const auto& status : listing.locks) {
     add_bars(bars, status, classes.size());
-    classes.push_back(look_of(status.state).css);
+    classes.push_back(style_of(status.state).css);
   }
   const auto held = std::ranges::count(listing.locks, lease::State::held, &lease::LockStatus::state);
   std::string summary = how_many(static_cast<std::size_t>(held), "holder") + " at " +

@@ -94,15 +94,15 @@ std::string html_axis(const Axis& axis, ServerTime now) {
 // A bar as it is drawn: one run, or several that are too short and too near for bars of their own.
 struct Drawn {
   Bar bar;
-  std::map<std::string_view, std::size_t> looks;  // of several: how many have each look
+  std::map<std::string_view, std::size_t> styles;  // of several: how many have each style
   std::size_t runs = 1;
 
   void add(Bar more) {
-    if (runs++ == 1) ++looks[bar.look.word];
-    ++looks[more.look.word];
+    if (runs++ == 1) ++styles[bar.style.word];
+    ++styles[more.style.word];
     const auto from = std::min(bar.from, more.from);
     const auto to = std::max(bar.to, more.to);
-    if (more.look.trouble && !bar.look.trouble) bar = std::move(more);
+    if (more.style.trouble && !bar.style.trouble) bar = std::move(more);
     bar.from = from;
     bar.to = to;
   }
@@ -146,10 +146,10 @@ std::string words_of(const Drawn& drawn) {
   if (drawn.runs == 1) return drawn.bar.words;
   std::string words = how_many(drawn.runs, "run") + ", " + time_for_people(drawn.bar.from) + " to " +
                       time_for_people(drawn.bar.to) + " UTC\n";
-  for (const auto& [word, count] : drawn.looks)
+  for (const auto& [word, count] : drawn.styles)
     words +=
-        (word == drawn.looks.begin()->first ? "" : ", ") + std::to_string(count) + " " + std::string(word);
-  return words + (drawn.bar.look.trouble ? "\n\nOne of them:\n" : "\n\nThe first:\n") + drawn.bar.words;
+        (word == drawn.styles.begin()->first ? "" : ", ") + std::to_string(count) + " " + std::string(word);
+  return words + (drawn.bar.style.trouble ? "\n\nOne of them:\n" : "\n\nThe first:\n") + drawn.bar.words;
 }
 
 std::string html_bar(const Drawn& drawn, const Axis& axis) {
@@ -157,7 +157,7 @@ std::string html_bar(const Drawn& drawn, const Axis& axis) {
   const Bar& bar = drawn.bar;
   const long left = axis.position(bar.from.since_epoch);
   const long width = axis.position(bar.to.since_epoch) - left;
-  std::string html = "<a class=\"bar " + std::string(bar.look.css);
+  std::string html = "<a class=\"bar " + std::string(bar.style.css);
   if (bar.handed_over && drawn.runs == 1) html += " handed";
   if (bar.from.since_epoch < axis.from) html += " early";
   if (bar.to.since_epoch > axis.to) html += " late";
@@ -165,14 +165,14 @@ std::string html_bar(const Drawn& drawn, const Axis& axis) {
   html += "\" href=\"#" + (bar.row < k_page_rows ? "r" + std::to_string(bar.row) : "table") +
           "\" style=\"left:" + percent(left) + ";width:" + percent(width) + "\" aria-label=\"" +
           html_text(words_of(drawn)) + "\">";
-  if (width >= k_room_for_letter) html += bar.look.letter;
+  if (width >= k_room_for_letter) html += bar.style.letter;
   return html += "</a>";
 }
 
 // The key, and how many runs it has had.
 std::string html_name(const std::string& key, const std::vector<Bar>& bars) {
-  const auto trouble = std::ranges::count_if(bars, [](const Bar& bar) { return bar.look.trouble; });
-  const auto runs = std::ranges::count_if(bars, [](const Bar& bar) { return bar.look.counts; });
+  const auto trouble = std::ranges::count_if(bars, [](const Bar& bar) { return bar.style.trouble; });
+  const auto runs = std::ranges::count_if(bars, [](const Bar& bar) { return bar.style.counts; });
   const std::string name = html_text(escape_untrusted(key));
   std::string html = "<div class=\"name\" title=\"" + name + "\">" + name + "<small>" + std::to_string(runs);
   if (trouble > 0) html += ", <em>" + std::to_string(trouble) + " in trouble</em>";
@@ -197,14 +197,14 @@ std::string html_row(const std::string& key, std::vector<Bar> bars, const Axis& 
 }  // namespace
 
 std::string html_legend(const std::vector<Bar>& bars) {
-  std::map<std::string_view, std::pair<Look, std::size_t>> looks;
+  std::map<std::string_view, std::pair<BarStyle, std::size_t>> styles;
   for (const auto& bar : bars) {
-    auto& [look, count] = looks[bar.look.word];
-    look = bar.look;
+    auto& [style, count] = styles[bar.style.word];
+    style = bar.style;
     ++count;
   }
   std::string html;
-  for (const auto& [word, entry] : looks)
+  for (const auto& [word, entry] : styles)
     html += "<li><i class=\"bar " + std::string(entry.first.css) + "\" aria-hidden=\"true\">" +
             std::string(entry.first.letter) + "</i>" +
             (entry.first.counts ? std::to_string(entry.second) + " " : "") + std::string(word) + "</li>";

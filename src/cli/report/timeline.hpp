@@ -13,7 +13,7 @@
 namespace dblock::cli {
 
 // What a bar stands for. The page shows it by colour, pattern and letter.
-struct Look {
+struct BarStyle {
   std::string_view css;     // a class of page.html
   std::string_view letter;  // empty for what is usual
   std::string_view word;
@@ -25,17 +25,17 @@ struct Bar {
   std::string key;  // raw bytes
   lease::ServerTime from;
   lease::ServerTime to;  // not before `from`
-  Look look;
+  BarStyle style;
   std::string words;         // what the bar says when pointed at; several lines, no control characters
   std::size_t row = 0;       // of the table
   bool handed_over = false;  // began at once after the run before it
 };
 
-// The looks that the bars have, each with the number of its bars.
+// The styles that the bars have, each with the number of its bars.
 [[nodiscard]] std::string html_legend(const std::vector<Bar>& bars);
 
 // Draws the bars, with the time `now` marked. Short bars that are too near to each other for the eye become
-// one bar with the look of the worst; so a page has a limited number of bars, however many runs there are.
+// one bar with the style of the worst; so a page has a limited number of bars, however many runs there are.
 // Overlapping runs lie below each other. The axis shows the time `asked` before `now`; nullopt: all bars.
 [[nodiscard]] std::string html_timeline(std::vector<Bar> bars, lease::ServerTime now,
                                         std::optional<Micros> asked = {});

@@ -136,7 +136,7 @@ void Forked::watch() const {
     }
     if (missing != 0) status = -missing;
   }
-  [[maybe_unused]] const ssize_t told = ::write(report, &status, sizeof status);
+  [[maybe_unused]] const ssize_t written = ::write(report, &status, sizeof status);
   ::_exit(0);
 }
 
@@ -175,14 +175,14 @@ class CommandRun {
     while (::waitid(P_PID, static_cast<id_t>(watcher_), &ignored, WEXITED) < 0 && errno == EINTR) {
     }
     if (!status) return std::unexpected(status.error());
-    return judge(*status);
+    return password_after(*status);
   }
 
  private:
   Result<void> start();
   Result<int> await_end();
   bool read_output();
-  [[nodiscard]] Result<std::string> judge(int status) const;
+  [[nodiscard]] Result<std::string> password_after(int status) const;
   [[nodiscard]] std::unexpected<Error> refuse(const std::string& why, Errc code = Errc::unreachable) const {
     return fail(code, "the " + command_.from + " " + why);
   }
@@ -250,7 +250,7 @@ bool CommandRun::read_output() {
   }
 }
 
-Result<std::string> CommandRun::judge(int status) const {
+Result<std::string> CommandRun::password_after(int status) const {
   if (status < 0) return refuse(with_missing_call("cannot be started and waited for", -status, k_pidfd_open));
   if (WIFSIGNALED(status))
     return refuse("was killed by signal " + std::to_string(WTERMSIG(status)) + "; run it by hand to see why");

@@ -34,7 +34,7 @@ ProcedureTried try_procedure(ExaminerSession& session, std::string_view name) {
   tried.answer = native == k_no_such_routine  ? Answer::missing
                  : native == k_routine_denied ? Answer::denied
                                               : Answer::broken;
-  tried.words = refusal(answer.error()).error().words;
+  tried.message = refusal(answer.error()).error().message;
   return tried;
 }
 

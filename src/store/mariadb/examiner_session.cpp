@@ -7,21 +7,21 @@
 namespace dblock::store::mariadb {
 namespace {
 
-Reply reply_of(const ServerError& words) {
+Reply reply_of(const ServerError& error) {
   constexpr unsigned k_column_denied = 1143;
   constexpr unsigned k_routine_denied = 1370;
-  if (words.native == k_no_such_table) return Reply::no_table;
-  if (words.native == k_no_such_key) return Reply::no_key;
+  if (error.native == k_no_such_table) return Reply::no_table;
+  if (error.native == k_no_such_key) return Reply::no_key;
   const bool denied =
-      words.native == k_table_denied || words.native == k_column_denied || words.native == k_routine_denied;
+      error.native == k_table_denied || error.native == k_column_denied || error.native == k_routine_denied;
   return denied ? Reply::denied : Reply::refused;
 }
 
 }  // namespace
 
-std::unexpected<Refusal> refusal(const ServerError& words) {
+std::unexpected<Refusal> refusal(const ServerError& error) {
   return std::unexpected(
-      Refusal{reply_of(words), words.text + " (error " + std::to_string(words.native) + ")"});
+      Refusal{reply_of(error), error.text + " (error " + std::to_string(error.native) + ")"});
 }
 
 std::expected<RowSet, ServerError> ExaminerSession::ask(const std::string& sql) {
@@ -62,9 +62,9 @@ std::string ExaminerSession::cipher() {
 }
 
 std::unexpected<ServerError> ExaminerSession::refused() {
-  ServerError words = last_words(handle_.get());
-  if (!broken_ && is_client_side(words.native)) broken_ = words;
-  return std::unexpected(std::move(words));
+  ServerError error = last_error(handle_.get());
+  if (!broken_ && is_client_side(error.native)) broken_ = error;
+  return std::unexpected(std::move(error));
 }
 
 }  // namespace dblock::store::mariadb

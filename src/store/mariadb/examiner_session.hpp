@@ -15,7 +15,7 @@
 namespace dblock::store::mariadb {
 
 // A server's refusal, as a fact.
-[[nodiscard]] std::unexpected<Refusal> refusal(const ServerError& words);
+[[nodiscard]] std::unexpected<Refusal> refusal(const ServerError& error);
 
 // A session that continues after an error: for doctor a refusal is an answer.
 class ExaminerSession {

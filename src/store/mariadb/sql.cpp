@@ -32,10 +32,10 @@ void append(std::string& sql, const List& list) {
 }
 
 // True if the statement is to carry the text of `[name|text]`.
-bool is_given(std::string_view name, const Parameters& parameters, Mark mark) {
-  if (name == "proves_writes") return mark.proves_writes;
-  if (name == "proves_membership") return mark.proves_writes && mark.proves_membership;
-  if (name == "wakes") return mark.wakes;
+bool is_given(std::string_view name, const Parameters& parameters, Additions added) {
+  if (name == "proves_writes") return added.proves_writes;
+  if (name == "proves_membership") return added.proves_writes && added.proves_membership;
+  if (name == "wakes") return added.wakes;
   const Value* const value = value_of(parameters, name);
   const auto* const scalar = value != nullptr ? std::get_if<Scalar>(value) : nullptr;
   if (scalar == nullptr || std::holds_alternative<std::nullptr_t>(*scalar)) return false;
@@ -43,9 +43,9 @@ bool is_given(std::string_view name, const Parameters& parameters, Mark mark) {
   return number == nullptr || *number != 0;
 }
 
-void append_value(std::string& sql, std::string_view name, const Parameters& parameters, Mark mark) {
+void append_value(std::string& sql, std::string_view name, const Parameters& parameters, Additions added) {
   if (name == "mark") {
-    sql += std::to_string(mark.number);
+    sql += std::to_string(added.mark);
   } else if (const Value* value = value_of(parameters, name)) {
     std::visit([&sql](const auto& one) { append(sql, one); }, *value);
   } else {
@@ -54,24 +54,26 @@ void append_value(std::string& sql, std::string_view name, const Parameters& par
 }
 
 // Text without `[name|text]`.
-void append_with_values(std::string& sql, std::string_view text, const Parameters& parameters, Mark mark) {
+void append_with_values(std::string& sql, std::string_view text, const Parameters& parameters,
+                        Additions added) {
   std::size_t done = 0;
   for (auto next = find_parameter(text, 0); next.colon != std::string_view::npos;
        next = find_parameter(text, done)) {
     sql += text.substr(done, next.colon - done);
     done = next.colon + 1 + next.name.size();
-    append_value(sql, next.name, parameters, mark);
+    append_value(sql, next.name, parameters, added);
   }
   sql += text.substr(done);
 }
 
-void append_filled_in(std::string& sql, std::string_view text, const Parameters& parameters, Mark mark) {
+void append_filled_in(std::string& sql, std::string_view text, const Parameters& parameters,
+                      Additions added) {
   for (auto next = find_option(text); next.begin != std::string_view::npos; next = find_option(text)) {
-    append_with_values(sql, text.substr(0, next.begin), parameters, mark);
-    if (is_given(next.name, parameters, mark)) append_with_values(sql, next.text, parameters, mark);
+    append_with_values(sql, text.substr(0, next.begin), parameters, added);
+    if (is_given(next.name, parameters, added)) append_with_values(sql, next.text, parameters, added);
     text.remove_prefix(next.end);
   }
-  append_with_values(sql, text, parameters, mark);
+  append_with_values(sql, text, parameters, added);
 }
 
 }  // namespace
@@ -89,10 +91,10 @@ std::string bytes_literal(std::string_view bytes) {
   return literal;
 }
 
-std::string render(Verb verb, const Parameters& parameters, Mark mark) {
+std::string render(Verb verb, const Parameters& parameters, Additions added) {
   std::string rendered;
   rendered.reserve(2 * sql(verb).size());
-  append_filled_in(rendered, sql(verb), parameters, mark);
+  append_filled_in(rendered, sql(verb), parameters, added);
   return rendered;
 }
 

@@ -23,17 +23,17 @@ namespace dblock::store::mariadb {
   const Tells unmarked = has("LAST_INSERT_ID(") ? Tells::plain : Tells::nothing;
   must_be(facts.tells == (has(":mark") ? Tells::marked : unmarked));
   must_be(facts.looks == (has("@@hostname") && has("FROM dblock_pause")));
-  must_be(facts.rows_each == 1 + int{has("fence.token=")} + int{has("gate.token=")});
-  must_be(facts.one_lease == (facts.rows_each > 1 && !has(":rows")));
+  must_be(facts.rows_per_lease == 1 + int{has("fence.token=")} + int{has("own.token=")});
+  must_be(facts.one_lease == (facts.rows_per_lease > 1 && !has(":rows")));
   return store::checked(verb, text);
 }
 
 // What the session adds to a statement that changes rows.
-struct Mark {
+struct Additions {
   // Below k_marks. The statement sends it and its reply returns it, so that dblock does not take another
   // statement's reply for it. It shares the insert id with the value that the statement tells (a token, a
-  // length): value*1024+number.
-  std::uint64_t number = 0;
+  // length): value*1024+mark.
+  std::uint64_t mark = 0;
   // The statement fails on a server that takes no writes ({next_version} in sql/verbs/mariadb/terms.sql).
   bool proves_writes = false;
   // The statement also fails on a server that is not an ONLINE member of its replication group.
@@ -46,7 +46,7 @@ inline constexpr std::uint64_t k_marks = 1024;
 // The statement with its parameters' values filled in, and with the text of each `[name|text]` whose
 // parameter has a value that is neither NULL nor 0. Another parameter without a value stays as `:name`, which
 // every server refuses.
-[[nodiscard]] std::string render(Verb verb, const Parameters& parameters = {}, Mark mark = {});
+[[nodiscard]] std::string render(Verb verb, const Parameters& parameters = {}, Additions added = {});
 
 // x'6b' for "k".
 [[nodiscard]] std::string bytes_literal(std::string_view bytes);

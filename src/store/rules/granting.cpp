@@ -1,12 +1,12 @@
 // Granting: takes one lock for an exclusive holder in one statement, and leaves grants of more than one row
-// to take_together().
+// to take_several().
 #include <algorithm>
 #include <utility>
 
 #include "store/parameters.hpp"
+#include "store/rules/several_rows.hpp"
 #include "store/rules/sharing.hpp"
 #include "store/rules/table_lease_store.hpp"
-#include "store/rules/together.hpp"
 
 namespace dblock::store {
 namespace {
@@ -50,12 +50,12 @@ Result<std::optional<lease::Token>> create(LockTable& table, const lease::LeaseR
     DBLOCK_TRY(token, grant_by(table, Verb::first_grant, request));
     return {};
   };
-  DBLOCK_CHECK(table.database->bundled(add_and_grant));
+  DBLOCK_CHECK(table.database->in_transaction_if_cheaper(add_and_grant));
   return token;
 }
 
 // Reads the lock's own row from the server that takes the writes.
-Result<std::optional<lease::LockStatus>> read_gate_on_primary(LockTable& table, const lease::Key& key) {
+Result<std::optional<lease::LockStatus>> read_own_row_on_primary(LockTable& table, const lease::Key& key) {
   DBLOCK_TRY(const auto seen, table.database->run_on_primary(Verb::look, key_parameters(key)));
   return read_look(seen.rows);
 }
@@ -63,10 +63,10 @@ Result<std::optional<lease::LockStatus>> read_gate_on_primary(LockTable& table, 
 // Turns a try that failed with `why` into Held, where it had waited for a transaction that called
 // dblock_assert_held(). Else returns `why`.
 Result<Answer> fenced_or(LockTable& table, const lease::LeaseRequest& request, Error why) {
-  for (const Key& key : keys_of(request.key, request.also)) {
+  for (const Key& key : keys_of(request.key, request.further_keys)) {
     DBLOCK_TRY(const bool kept, table.database->kept_by_fence(key, why));
     if (!kept) continue;
-    DBLOCK_TRY(auto seen, read_gate(table, key));
+    DBLOCK_TRY(auto seen, read_own_row(table, key));
     if (!seen) break;
     seen->kept_by_transaction = !seen->refuses_requests();
     return lease::Held{std::move(*seen)};
@@ -126,7 +126,7 @@ Result<Answer> TableLeaseStore::try_member(const lease::LeaseRequest& request) {
   // Any of the statements below may be the one that grants, and none is sent before this moment: so the
   // deadline counts from it.
   const BootTime sent_at = clock_.now();
-  auto outcome = request.plain() ? try_own_row(request, sent_at) : take_together(table_, request, sent_at);
+  auto outcome = request.plain() ? try_own_row(request, sent_at) : take_several(table_, request, sent_at);
   if (outcome) return with_pause(table_, std::move(outcome));
   return fenced_or(table_, request, std::move(outcome.error()));
 }
@@ -138,14 +138,15 @@ Result<Answer> TableLeaseStore::try_own_row(const lease::LeaseRequest& request, 
     if (again) DBLOCK_CHECK(add_missing_fence(table_, request.key));
     DBLOCK_TRY(auto token, grant_by(table_, verb, request));
     if (token) return lease::granted(request, *token, 0, sent_at);
-    DBLOCK_TRY(auto seen, again ? read_gate_on_primary(table_, request.key) : read_gate(table_, request.key));
+    DBLOCK_TRY(auto seen,
+               again ? read_own_row_on_primary(table_, request.key) : read_own_row(table_, request.key));
     if (!seen) {
       DBLOCK_TRY(token, create(table_, request));
       if (token) return lease::granted(request, *token, 0, sent_at);
       continue;
     }
     // The last holders were readers or slot holders: one statement cannot tell whether they are gone.
-    if (seen->sharing.mode != lease::Mode::exclusive) return take_together(table_, request, sent_at);
+    if (seen->sharing.mode != lease::Mode::exclusive) return take_several(table_, request, sent_at);
     DBLOCK_TRY(auto answer, answer_for({std::move(*seen), {}}, request));
     // A proxy that replays statements reports 0 rows for a grant that was made. The row shows it (I5).
     if (auto* ours = std::get_if<lease::Granted>(&answer)) ours->lease.sent_at = sent_at;

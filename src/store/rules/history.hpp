@@ -48,9 +48,9 @@ class EndedRuns {
   void add_forced(const lease::Key& key, const Effect& done);
   void add_abandoned(const lease::LockStatus& lease, const Effect& done);
 
-  // back_to(mark()) forgets the runs that were added in between, by a transaction that was rolled back.
-  [[nodiscard]] std::size_t mark() const { return runs_.size(); }
-  void back_to(std::size_t mark) { runs_.resize(mark); }
+  // back_to(size()) forgets the runs that were added in between, by a transaction that was rolled back.
+  [[nodiscard]] std::size_t size() const { return runs_.size(); }
+  void back_to(std::size_t size) { runs_.resize(size); }
 
   // Writes all runs to the history and forgets them. A failure is logged, and costs records only.
   void record(Database& database);

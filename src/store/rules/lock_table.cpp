@@ -39,7 +39,7 @@ Result<std::optional<Effect>> LockTable::run_reporting(Verb verb, const Paramete
 }
 
 Result<void> LockTable::in_transaction(const Database::Body& body) {
-  const auto ended_before = ended.mark();
+  const auto ended_before = ended.size();
   auto done = database->in_transaction([&] {
     ended.back_to(ended_before);  // forgets the runs of a try that the server rolled back
     return body();
@@ -53,7 +53,7 @@ std::optional<lease::Token> token_of(const std::optional<Effect>& done) {
   return lease::Token{*done->reported};
 }
 
-Result<std::optional<lease::LockStatus>> read_gate(LockTable& table, const lease::Key& key) {
+Result<std::optional<lease::LockStatus>> read_own_row(LockTable& table, const lease::Key& key) {
   DBLOCK_TRY(const auto seen, table.run(Verb::look, key_parameters(key)));
   return read_look(seen.rows);
 }
@@ -76,7 +76,7 @@ Result<std::vector<std::optional<LockRows>>> read_rows(LockTable& table, const s
   auto locks = rows_of_locks(keys, std::move(seen));
   for (const auto& [key, slot] : unfenced) {
     const auto lock =
-        std::ranges::find_if(locks, [&key](const auto& one) { return one && one->gate.key == key; });
+        std::ranges::find_if(locks, [&key](const auto& one) { return one && one->own_row.key == key; });
     if (lock != locks.end()) (*lock)->unfenced.push_back(slot);
   }
   return locks;

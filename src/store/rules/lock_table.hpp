@@ -2,8 +2,8 @@
 // functions of TableLeaseStore that need them; here is what several of them share. Each function that changes
 // a row decides and changes in one statement, by the database's clock.
 //
-// Each lock has a row of its own, slot 0, also called its gate; an exclusive holder's lease is in this row.
-// Each reader or slot holder has a further row, called a hold, with a slot from 1 on.
+// Each lock has a row of its own, slot 0; an exclusive holder's lease is in this row.
+// Each reader or slot holder has a further row with a slot from 1 on.
 #pragma once
 
 #include <chrono>
@@ -26,10 +26,10 @@ namespace dblock::store {
 struct LockRows {
   // The lock's own row. Its past runs are not all: with_past_runs() in sharing.hpp adds those of the other
   // rows.
-  lease::LockStatus gate;
+  lease::LockStatus own_row;
   // The rows of readers and slot holders, by slot, free and expired ones too. `kept_by_transaction` is set
   // only where read_rows() locked the rows.
-  std::vector<lease::LockStatus> holds;
+  std::vector<lease::LockStatus> holders;
   // The slots of the rows without a fence, where read_rows() locked the rows.
   std::vector<std::uint32_t> unfenced{};
 };
@@ -58,7 +58,7 @@ struct LockTable {
 [[nodiscard]] std::optional<lease::Token> token_of(const std::optional<Effect>& done);
 
 // Reads the lock's own row; nullopt: there is none.
-[[nodiscard]] Result<std::optional<lease::LockStatus>> read_gate(LockTable& table, const lease::Key& key);
+[[nodiscard]] Result<std::optional<lease::LockStatus>> read_own_row(LockTable& table, const lease::Key& key);
 // Reads all rows of each lock, in the order of `keys`, which are sorted; nullopt for a lock without a row.
 // With `to_change`, which needs a transaction, the rows stay locked until it ends.
 [[nodiscard]] Result<std::vector<std::optional<LockRows>>> read_rows(LockTable& table,

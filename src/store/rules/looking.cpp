@@ -15,10 +15,10 @@ using Call = Database::Call;
 using lease::Answer;
 using lease::LockStatus;
 
-Result<Answer> look_together(LockTable& table, const lease::LeaseRequest& request) {
+Result<Answer> look_at_several(LockTable& table, const lease::LeaseRequest& request) {
   std::optional<Answer> refusal;
   Answer last = lease::Free{};
-  DBLOCK_TRY(const auto locks, read_rows(table, keys_of(request.key, request.also), false));
+  DBLOCK_TRY(const auto locks, read_rows(table, keys_of(request.key, request.further_keys), false));
   for (const auto& seen : locks) {
     if (!seen) continue;
     // An error (a mode that does not go with the holders') counts as free here: the next try reports it.
@@ -32,9 +32,10 @@ Result<Answer> look_together(LockTable& table, const lease::LeaseRequest& reques
 }
 
 // The answer to an exclusive request of one key, from the lock's own row.
-Result<Answer> judge(LockTable& table, const lease::LeaseRequest& request, std::optional<LockStatus> seen) {
+Result<Answer> answer_from_own_row(LockTable& table, const lease::LeaseRequest& request,
+                                   std::optional<LockStatus> seen) {
   if (!seen) return lease::Free{};
-  if (seen->sharing.mode != lease::Mode::exclusive) return look_together(table, request);
+  if (seen->sharing.mode != lease::Mode::exclusive) return look_at_several(table, request);
   return answer_for({std::move(*seen), {}}, request);
 }
 
@@ -61,7 +62,7 @@ Result<Answer> look_at_pool(LockTable& table, const lease::LeaseRequest& request
   std::vector<Answer> answers;
   for (const auto& member : members) {
     const auto& seen = rows_of(member);
-    // As in look_together() an error counts as free.
+    // As in look_at_several() an error counts as free.
     Answer answer = lease::Free{};
     if (seen) answer = answer_for(*seen, member).value_or(lease::Free{0, with_past_runs(*seen)});
     answers.push_back(std::move(answer));
@@ -83,9 +84,9 @@ Result<Answer> TableLeaseStore::look(const lease::LeaseRequest& request) {
   const Call call(*table_.database, {"look at", request.key});
   DBLOCK_CHECK(call.open());
   if (request.of_pool()) return with_pause(table_, look_at_pool(table_, request));
-  if (!request.plain()) return with_pause(table_, look_together(table_, request));
-  DBLOCK_TRY(auto seen, read_gate(table_, request.key));
-  return with_pause(table_, judge(table_, request, std::move(seen)));
+  if (!request.plain()) return with_pause(table_, look_at_several(table_, request));
+  DBLOCK_TRY(auto seen, read_own_row(table_, request.key));
+  return with_pause(table_, answer_from_own_row(table_, request, std::move(seen)));
 }
 
 Result<lease::SeenInLine> TableLeaseStore::look_in_line(const lease::LeaseRequest& request) {
@@ -95,8 +96,8 @@ Result<lease::SeenInLine> TableLeaseStore::look_in_line(const lease::LeaseReques
   DBLOCK_TRY(auto seen, table_.run(Verb::look_in_line, key_parameters(request.key)));
   const auto places =
       std::ranges::partition(seen.rows, [](const Row& row) { return row[row.size() - 1] == "0"; });
-  auto gate = read_look(std::span(seen.rows.begin(), places.begin()));
-  DBLOCK_TRY(auto answer, with_pause(table_, judge(table_, request, std::move(gate))));
+  auto own_row = read_look(std::span(seen.rows.begin(), places.begin()));
+  DBLOCK_TRY(auto answer, with_pause(table_, answer_from_own_row(table_, request, std::move(own_row))));
   return lease::SeenInLine{std::move(answer), read_places(places)};
 }
 

@@ -54,14 +54,14 @@ Result<std::optional<lease::Lease>> nest_all(LockTable& table, const LeaseReques
   lease::Sharing sharing;
   bool absent = false;
   const auto body = [&]() -> Result<void> {
-    for (const Key& key : keys_of(request.key, request.also)) {
+    for (const Key& key : keys_of(request.key, request.further_keys)) {
       DBLOCK_TRY(token, nest_one(table, key, outer, request, sharing));
       absent = !token;
       if (absent) return fail(Errc::internal, "");  // rolls back the keys that were counted
     }
     return {};
   };
-  const auto done = request.also.empty() ? body() : table.in_transaction(body);
+  const auto done = request.further_keys.empty() ? body() : table.in_transaction(body);
   if (absent) return std::nullopt;
   if (!done) return std::unexpected(done.error());
   auto lease = lease::granted(request, *token, 0, sent_at).lease;
@@ -72,20 +72,20 @@ Result<std::optional<lease::Lease>> nest_all(LockTable& table, const LeaseReques
 
 // Finds the rows of the outer lease, so that the nested run renews by primary key, and knows its slot. Where
 // one is not found, every renewal searches all rows of its key.
-void find_rows(LockTable& table, Lease& lease) {
+void fill_in_rows(LockTable& table, Lease& lease) {
   if (lease.sharing.mode == lease::Mode::exclusive) return;
   // The job cannot start before this ends.
   const Call call(*table.database, {"look at", lease.key}, Database::Patience::renewal);
   const lease::OwnerId outer = lease::outermost(lease.owner);
-  const auto is_ours = [&](const LockStatus& hold) {
-    return hold.owner == outer.text && hold.token == lease.token;
+  const auto is_ours = [&](const LockStatus& holder) {
+    return holder.owner == outer.text && holder.token == lease.token;
   };
-  const auto locks = read_rows(table, keys_of(lease.key, lease.also), false);
+  const auto locks = read_rows(table, keys_of(lease.key, lease.further_keys), false);
   if (!locks) return;
   for (const auto& seen : *locks) {
     if (!seen) return lease.rows.clear();
-    const auto own = std::ranges::find_if(seen->holds, is_ours);
-    if (own == seen->holds.end()) return lease.rows.clear();
+    const auto own = std::ranges::find_if(seen->holders, is_ours);
+    if (own == seen->holders.end()) return lease.rows.clear();
     lease.rows.push_back(own->slot);
   }
   if (lease.sharing.mode == lease::Mode::slot) lease.slot = lease.rows.front();
@@ -102,7 +102,7 @@ Result<std::optional<Lease>> TableLeaseStore::nest(const lease::LeaseRequest& re
   }();
   if (nested && *nested) {
     DBLOCK_CHECK(keep_if_safe(**nested));
-    find_rows(table_, **nested);
+    fill_in_rows(table_, **nested);
   }
   return nested;
 }
@@ -111,14 +111,14 @@ Result<lease::ReleaseOutcome> release_nested(LockTable& table, const lease::Leas
   std::optional<lease::LeaseRef> not_counted;
   const auto all_out = [&]() -> Result<void> {
     not_counted.reset();
-    for (const Key& key : keys_of(ref.key, ref.also)) {
+    for (const Key& key : keys_of(ref.key, ref.further_keys)) {
       const lease::LeaseRef outer = outer_part(ref, key);
       DBLOCK_TRY(const bool counted, count_out(table, outer));
       if (!counted && !not_counted) not_counted = outer;
     }
     return {};
   };
-  DBLOCK_CHECK(ref.also.empty() ? all_out() : table.in_transaction(all_out));
+  DBLOCK_CHECK(ref.further_keys.empty() ? all_out() : table.in_transaction(all_out));
   if (not_counted) return why_not(table, *not_counted, lease::Actor::holder, false);
   return lease::Released{};
 }

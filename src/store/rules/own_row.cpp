@@ -30,16 +30,16 @@ bool passed(const std::optional<lease::ServerTime>& limit, const lease::LockStat
 Result<std::optional<lease::LockStatus>> row_where(
     LockTable& table, const lease::Key& key, const std::function<bool(const lease::LockStatus&)>& wanted) {
   DBLOCK_CHECK(table.database->ensure_open());
-  DBLOCK_TRY(auto gate, read_gate(table, key));
-  if (!gate || wanted(*gate) || gate->sharing.mode == lease::Mode::exclusive) return gate;
+  DBLOCK_TRY(auto own_row, read_own_row(table, key));
+  if (!own_row || wanted(*own_row) || own_row->sharing.mode == lease::Mode::exclusive) return own_row;
   DBLOCK_TRY(auto locks, read_rows(table, {key}, false));
   auto& seen = locks.front();
   if (!seen) return std::nullopt;
-  for (auto& hold : seen->holds) {
-    if (wanted(hold)) return std::move(hold);
+  for (auto& holder : seen->holders) {
+    if (wanted(holder)) return std::move(holder);
   }
-  for (auto& hold : seen->holds) {
-    if (keeps_the_lock(hold)) return std::move(hold);
+  for (auto& holder : seen->holders) {
+    if (keeps_the_lock(holder)) return std::move(holder);
   }
   return with_past_runs(*seen);
 }

@@ -52,7 +52,7 @@ Result<std::uint64_t> forget_idle(LockTable& table, Micros forget_after) {
     DBLOCK_CHECK(table.run(Verb::raise_floor, {{"token", Scalar(highest)}}));
     return {};
   };
-  while (more) DBLOCK_CHECK(table.database->bundled(forget));
+  while (more) DBLOCK_CHECK(table.database->in_transaction_if_cheaper(forget));
   return forgotten;
 }
 

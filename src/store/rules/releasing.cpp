@@ -39,14 +39,15 @@ Parameters parts_parameters(const std::vector<lease::LeaseRef>& parts) {
 }
 
 // True when a row shows the release: free, under the same token, with `end` as the end of its run. On a
-// shared lock, or one with slots, only the holds are looked at: the lock's own row carries the same token.
+// shared lock, or one with slots, only the holders' rows are looked at: the lock's own row carries the same
+// token.
 bool is_released(const LockRows& seen, const lease::LeaseRef& ref, lease::RunEnd end) {
   const auto ended_so = [&](const lease::LockStatus& row) {
     return row.owner.empty() && (!ref.token || row.token == *ref.token) && row.last &&
            row.last->outcome == end.outcome && row.last->exit_code == end.exit_code;
   };
-  if (ref.mode.value_or(seen.gate.sharing.mode) == lease::Mode::exclusive) return ended_so(seen.gate);
-  return std::ranges::any_of(seen.holds, ended_so);
+  if (ref.mode.value_or(seen.own_row.sharing.mode) == lease::Mode::exclusive) return ended_so(seen.own_row);
+  return std::ranges::any_of(seen.holders, ended_so);
 }
 
 // The keys whose lock has a row and meets the condition. `keys` and `locks` are in the same order.
@@ -63,7 +64,7 @@ std::vector<lease::Key> keys_where(const std::vector<lease::Key>& keys,
 // run held one of them as well.
 Result<std::optional<std::vector<lease::Key>>> release_all(LockTable& table, const lease::LeaseRef& ref,
                                                            lease::Actor actor, lease::RunEnd end) {
-  const auto keys = keys_of(ref.key, ref.also);
+  const auto keys = keys_of(ref.key, ref.further_keys);
   std::vector<lease::LeaseRef> parts;
   for (const auto& key : keys) parts.push_back(lease::part_of(ref, key));
   const auto parameters = ref_parameters(ref, actor) + end_parameters(end) + parts_parameters(parts);
@@ -88,7 +89,7 @@ Result<std::optional<std::vector<lease::Key>>> release_all(LockTable& table, con
 // For a release of several keys that was refused because a nested run held one of them. No other reason
 // counts, since the keys that are still ours must be released all the same.
 Result<std::optional<NotOurs>> still_nested(LockTable& table, const lease::LeaseRef& ref) {
-  DBLOCK_TRY(const auto locks, read_rows(table, keys_of(ref.key, ref.also), false));
+  DBLOCK_TRY(const auto locks, read_rows(table, keys_of(ref.key, ref.further_keys), false));
   for (const auto& seen : locks) {
     const LockStatus* const nested = seen ? nested_row(*seen, ref.owner.text) : nullptr;
     if (nested != nullptr) return NotOurs{NotOursWhy::nested, *nested};
@@ -99,7 +100,7 @@ Result<std::optional<NotOurs>> still_nested(LockTable& table, const lease::Lease
 // One round of release(); nullopt when another round is due.
 Result<std::optional<lease::ReleaseOutcome>> try_release(LockTable& table, const lease::LeaseRef& ref,
                                                          lease::Actor actor, lease::RunEnd end) {
-  if (!ref.also.empty()) {
+  if (!ref.further_keys.empty()) {
     DBLOCK_TRY(const auto missing, release_all(table, ref, actor, end));
     if (!missing) return still_nested(table, ref);
     if (missing->empty()) return lease::Released{};

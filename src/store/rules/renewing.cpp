@@ -68,7 +68,7 @@ Result<lease::RenewOutcome> renew_one(LockTable& table, Clock& clock, const leas
 }  // namespace
 
 Result<lease::RenewOutcome> TableLeaseStore::renew(const lease::LeaseRef& ref, lease::Actor actor,
-                                                   std::optional<Micros> ttl, Micros keep,
+                                                   std::optional<Micros> ttl, Micros cooldown,
                                                    const std::optional<lease::JobNews>& news) {
   using Patience = Database::Patience;
   const Call call(*table_.database, {"renew", ref.key},
@@ -76,10 +76,10 @@ Result<lease::RenewOutcome> TableLeaseStore::renew(const lease::LeaseRef& ref, l
   DBLOCK_CHECK(call.open());
   if (unproved_) DBLOCK_CHECK(table_.database->safe_to_grant());
   // A nested run tells nothing of the row's holder, which is the outer run.
-  const auto terms = Parameters{{"ttl", micros_or_null(ttl)}} + keep_parameters(keep) +
+  const auto terms = Parameters{{"ttl", micros_or_null(ttl)}} + cooldown_parameters(cooldown) +
                      news_parameters(lease::is_nested(ref.owner) ? std::nullopt : news, clock_.now());
   std::optional<lease::RenewOutcome> first;
-  for (const Key& key : keys_of(ref.key, ref.also)) {
+  for (const Key& key : keys_of(ref.key, ref.further_keys)) {
     const lease::LeaseRef one = outer_part(ref, key);
     if (actor == lease::Actor::script && lease::is_nested(ref.owner))
       return nested_for_script(table_, ref.owner, one);

@@ -37,34 +37,34 @@ bool modes_agree(const Sharing& held, const Sharing& asked) {
   return true;
 }
 
-bool is_taken(const LockStatus& hold) {
-  return hold.kept_by_transaction || hold.refuses_requests();
+bool is_taken(const LockStatus& holder) {
+  return holder.kept_by_transaction || holder.refuses_requests();
 }
 
 // Passes over a fenced slot: a grant there would wait for the end of the last holder's transaction.
-std::uint32_t lowest_free(const std::vector<LockStatus>& holds) {
+std::uint32_t lowest_free(const std::vector<LockStatus>& holders) {
   std::uint32_t slot = 1;
-  const auto taken = [&slot](const auto& hold) { return hold.slot == slot && is_taken(hold); };
-  while (std::ranges::any_of(holds, taken)) ++slot;
+  const auto taken = [&slot](const auto& holder) { return holder.slot == slot && is_taken(holder); };
+  while (std::ranges::any_of(holders, taken)) ++slot;
   return slot;
 }
 
 const LockStatus* fenced_in(const LockRows& seen) {
-  const auto found = std::ranges::find_if(seen.holds, &LockStatus::kept_by_transaction);
-  return found == seen.holds.end() ? nullptr : &*found;
+  const auto found = std::ranges::find_if(seen.holders, &LockStatus::kept_by_transaction);
+  return found == seen.holders.end() ? nullptr : &*found;
 }
 
-const LockStatus& longest(const std::vector<const LockStatus*>& holds) {
-  return **std::ranges::max_element(holds, {}, [](const auto* hold) { return hold->grantable_at(); });
+const LockStatus& longest(const std::vector<const LockStatus*>& holders) {
+  return **std::ranges::max_element(holders, {}, [](const auto* holder) { return holder->grantable_at(); });
 }
 
-const LockStatus& shortest(const std::vector<const LockStatus*>& holds) {
-  return **std::ranges::min_element(holds, {}, [](const auto* hold) { return hold->grantable_at(); });
+const LockStatus& shortest(const std::vector<const LockStatus*>& holders) {
+  return **std::ranges::min_element(holders, {}, [](const auto* holder) { return holder->grantable_at(); });
 }
 
-std::unexpected<Error> mismatch(const LockStatus& gate, const Sharing& held, std::ptrdiff_t holders,
+std::unexpected<Error> mismatch(const LockStatus& own_row, const Sharing& held, std::ptrdiff_t holders,
                                 const Sharing& asked) {
-  const std::string key = quote_untrusted(gate.key);
+  const std::string key = quote_untrusted(own_row.key);
   return fail(Errc::usage, "cannot acquire lock " + key + ": it is held " + in_words(held) + " (by " +
                                std::to_string(holders) + ") and cannot be taken " + in_words(asked) +
                                " until that has ended; use the same for all jobs under key " + key);
@@ -73,15 +73,15 @@ std::unexpected<Error> mismatch(const LockStatus& gate, const Sharing& held, std
 // Names the other holders too: a waiter must know whether one of them is its own ancestor.
 Held held_by_all(const LockStatus& named, const std::vector<const LockStatus*>& taken) {
   Held held{named};
-  for (const auto* hold : taken) {
-    if (hold->slot != named.slot) held.status.other_owners.push_back(hold->owner);
+  for (const auto* holder : taken) {
+    if (holder->slot != named.slot) held.status.other_owners.push_back(holder->owner);
   }
   return held;
 }
 
 Answer answer_beside(const LockRows& seen, const LockStatus& lock,
                      const std::vector<const LockStatus*>& taken, const LeaseRequest& request) {
-  const std::uint32_t slot = request.sharing.mode == Mode::exclusive ? 0 : lowest_free(seen.holds);
+  const std::uint32_t slot = request.sharing.mode == Mode::exclusive ? 0 : lowest_free(seen.holders);
   switch (request.sharing.mode) {
     case Mode::exclusive:
       if (!taken.empty()) return held_by_all(longest(taken), taken);
@@ -108,7 +108,7 @@ void merge_past_runs(LockStatus& lock, const LockStatus& row) {
   if (row.last && (!lock.last || ended_before(*lock.last, *row.last))) lock.last = row.last;
   const auto shortest = [&lock](const lease::PastRun& success) {
     const Micros granted = success.acquired_at.value_or(lease::ServerTime{}).since_epoch;
-    return lease::OncePer::shortest_by(lock.server_time.since_epoch - granted);
+    return lease::OncePer::shortest_period_at(lock.server_time.since_epoch - granted);
   };
   const auto& found = row.last_success;
   if (found && (!lock.last_success || shortest(*found) < shortest(*lock.last_success)))
@@ -116,8 +116,8 @@ void merge_past_runs(LockStatus& lock, const LockStatus& row) {
 }
 
 LockStatus with_past_runs(const LockRows& seen) {
-  LockStatus lock = seen.gate;
-  for (const auto& hold : seen.holds) merge_past_runs(lock, hold);
+  LockStatus lock = seen.own_row;
+  for (const auto& holder : seen.holders) merge_past_runs(lock, holder);
   return lock;
 }
 
@@ -131,7 +131,7 @@ std::vector<std::optional<LockRows>> rows_of_locks(const std::vector<lease::Key>
     if (row.slot == 0) {
       lock = LockRows{std::move(row), {}};
     } else if (lock) {
-      lock->holds.push_back(std::move(row));
+      lock->holders.push_back(std::move(row));
     }
   }
   return locks;
@@ -141,9 +141,9 @@ const LockStatus* nested_row(const LockRows& seen, const std::string& owner) {
   const auto is_nested = [&owner](const LockStatus& row) {
     return row.owner == owner && row.count > 1 && row.state == lease::State::held;
   };
-  if (is_nested(seen.gate)) return &seen.gate;
-  const auto hold = std::ranges::find_if(seen.holds, is_nested);
-  return hold == seen.holds.end() ? nullptr : &*hold;
+  if (is_nested(seen.own_row)) return &seen.own_row;
+  const auto holder = std::ranges::find_if(seen.holders, is_nested);
+  return holder == seen.holders.end() ? nullptr : &*holder;
 }
 
 bool changes_kind(const Sharing& last, const Sharing& asked) {
@@ -180,9 +180,9 @@ Result<Answer> answer_by_holders(const LockRows& seen, const LeaseRequest& reque
   const LockStatus lock = with_past_runs(seen);
   if (lock.owner == request.owner.text) return found(request, lock, {});
   std::vector<const LockStatus*> taken;
-  for (const auto& hold : seen.holds) {
-    if (hold.owner == request.owner.text) return found(request, hold, {});
-    if (hold.refuses_requests()) taken.push_back(&hold);
+  for (const auto& holder : seen.holders) {
+    if (holder.owner == request.owner.text) return found(request, holder, {});
+    if (holder.refuses_requests()) taken.push_back(&holder);
   }
   // Asked before the holders are looked at: no release of theirs would change this answer.
   if (request.promises.once_per && lock.done_within(*request.promises.once_per)) return lease::Done{lock};
@@ -192,9 +192,9 @@ Result<Answer> answer_by_holders(const LockRows& seen, const LeaseRequest& reque
     return Held{lock};
   }
   const auto held =
-      std::ranges::count(taken, lease::State::held, [](const auto* hold) { return hold->state; });
+      std::ranges::count(taken, lease::State::held, [](const auto* holder) { return holder->state; });
   const bool apart = std::ranges::any_of(
-      taken, [&request](const auto* hold) { return !modes_agree(hold->sharing, request.sharing); });
+      taken, [&request](const auto* holder) { return !modes_agree(holder->sharing, request.sharing); });
   if (apart && held > 0) return mismatch(lock, taken.front()->sharing, held, request.sharing);
   // A lease within its margin, or a cooldown, refuses the request like a held lease, but the request may wait
   // for its end.
@@ -212,16 +212,16 @@ Result<Answer> answer_by_holders(const LockRows& seen, const LeaseRequest& reque
 // ancestor.
 Result<Answer> answer_for(const LockRows& seen, const LeaseRequest& request) {
   DBLOCK_TRY(auto answer, answer_by_holders(seen, request));
-  if (!seen.gate.pause) return answer;
+  if (!seen.own_row.pause) return answer;
   if (std::holds_alternative<Free>(answer)) return Held{with_past_runs(seen)};
-  if (auto* held = std::get_if<Held>(&answer)) held->status.pause = seen.gate.pause;
+  if (auto* held = std::get_if<Held>(&answer)) held->status.pause = seen.own_row.pause;
   return answer;
 }
 
 namespace {
 
 std::size_t free_slots(const LockRows& seen, const LeaseRequest& request) {
-  const auto taken = static_cast<std::size_t>(std::ranges::count_if(seen.holds, is_taken));
+  const auto taken = static_cast<std::size_t>(std::ranges::count_if(seen.holders, is_taken));
   return request.sharing.slots - std::min<std::size_t>(request.sharing.slots, taken);
 }
 
@@ -230,7 +230,7 @@ std::size_t free_slots(const LockRows& seen, const LeaseRequest& request) {
 // An application that waits among holders of slots wants them all.
 bool passes_others(const LockRows& seen, const LeaseRequest& request,
                    const std::vector<lease::Place>& places) {
-  const auto before = lease::places_before(places, request, seen.gate.key);
+  const auto before = lease::places_before(places, request, seen.own_row.key);
   if (request.sharing.mode != Mode::slot) return !before.empty();
   const auto wants_all = [](const auto* place) { return place->sharing.mode != Mode::slot; };
   return std::ranges::any_of(before, wants_all) ||
@@ -242,16 +242,18 @@ bool passes_others(const LockRows& seen, const LeaseRequest& request,
 bool is_for_others(const LockRows& seen, const LeaseRequest& request,
                    const std::vector<lease::Place>& places) {
   if (!passes_others(seen, request, places)) return false;
-  const auto is_long_free = [](const LockStatus& hold) { return !is_taken(hold) && lease::long_free(hold); };
+  const auto is_long_free = [](const LockStatus& holder) {
+    return !is_taken(holder) && lease::long_free(holder);
+  };
   if (request.sharing.mode != Mode::slot)
-    return !lease::long_free(seen.gate) || !std::ranges::all_of(seen.holds, is_long_free);
+    return !lease::long_free(seen.own_row) || !std::ranges::all_of(seen.holders, is_long_free);
   // Rows of greater numbers stay when fewer slots are asked for than before. A slot that was never granted
   // has none.
-  const auto is_ours = [&](const LockStatus& hold) { return hold.slot <= request.sharing.slots; };
-  const auto rows = static_cast<std::size_t>(std::ranges::count_if(seen.holds, is_ours));
-  const bool new_one_waits = rows < request.sharing.slots && lease::long_free(seen.gate);
-  return !new_one_waits && std::ranges::none_of(seen.holds, [&](const LockStatus& hold) {
-    return is_ours(hold) && is_long_free(hold);
+  const auto is_ours = [&](const LockStatus& holder) { return holder.slot <= request.sharing.slots; };
+  const auto rows = static_cast<std::size_t>(std::ranges::count_if(seen.holders, is_ours));
+  const bool new_one_waits = rows < request.sharing.slots && lease::long_free(seen.own_row);
+  return !new_one_waits && std::ranges::none_of(seen.holders, [&](const LockStatus& holder) {
+    return is_ours(holder) && is_long_free(holder);
   });
 }
 

@@ -28,7 +28,7 @@ class TableLeaseStore final : public lease::LockBook {
   Result<lease::Answer> look(const lease::LeaseRequest& request) override;
   Result<lease::SeenInLine> look_in_line(const lease::LeaseRequest& request) override;
   Result<lease::RenewOutcome> renew(const lease::LeaseRef& ref, lease::Actor actor, std::optional<Micros> ttl,
-                                    Micros keep, const std::optional<lease::JobNews>& news) override;
+                                    Micros cooldown, const std::optional<lease::JobNews>& news) override;
   Result<lease::ReleaseOutcome> release(const lease::LeaseRef& ref, lease::Actor actor,
                                         lease::RunEnd end) override;
   void hold(RenewedBy by) noexcept override;

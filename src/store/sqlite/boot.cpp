@@ -60,7 +60,7 @@ Micros wall_now() {
   return std::chrono::duration_cast<Micros>(std::chrono::system_clock::now().time_since_epoch());
 }
 
-Moment moment_now(const Clock& clock, const Boot& boot) {
+TwoClocks clocks_now(const Clock& clock, const Boot& boot) {
   using std::chrono::duration_cast;
   const auto read_boot_clock = [&] {
     return duration_cast<Micros>(clock.now().time_since_epoch()) - boot.namespace_offset;
@@ -68,13 +68,13 @@ Moment moment_now(const Clock& clock, const Boot& boot) {
   // If the process was delayed between the two readings, they do not belong together: read again.
   constexpr Micros together{20};
   constexpr int tries = 5;
-  Moment moment;
+  TwoClocks clocks;
   for (int i = 0; i < tries; ++i) {
-    moment.boot = read_boot_clock();
-    moment.wall = wall_now();
-    if (read_boot_clock() - moment.boot <= together) break;
+    clocks.boot = read_boot_clock();
+    clocks.wall = wall_now();
+    if (read_boot_clock() - clocks.boot <= together) break;
   }
-  return moment;
+  return clocks;
 }
 
 Result<Boot> read_boot() {

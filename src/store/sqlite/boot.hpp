@@ -10,7 +10,7 @@
 namespace dblock::store::sqlite {
 
 // One moment by both clocks.
-struct Moment {
+struct TwoClocks {
   Micros boot{0};  // since boot, by the host's clock
   Micros wall{0};  // since the epoch, UTC
 
@@ -34,7 +34,7 @@ inline constexpr char k_containers_own = '*';
 [[nodiscard]] Result<Boot> read_boot();
 
 [[nodiscard]] Micros wall_now();
-[[nodiscard]] Moment moment_now(const Clock& clock, const Boot& boot);
+[[nodiscard]] TwoClocks clocks_now(const Clock& clock, const Boot& boot);
 
 // A row's offset differs from the present one by the jitter of reading two clocks, or by a step of the wall
 // clock. Differences from this length on count as steps, for which shown times are corrected. Neither steps

@@ -41,7 +41,7 @@ struct FileId {
 };
 
 // The effect of a statement that changes rows.
-struct Change {
+struct ChangeEffect {
   std::vector<Row> rows;      // from its RETURNING clause
   std::uint64_t changed = 0;  // how many rows it changed
 };
@@ -79,7 +79,7 @@ class Connection {
 
   // Runs one statement that changes rows, in a transaction of its own unless one is open. Reads the clock
   // under the write lock: a statement that waited for other processes must not judge by the time before (I3).
-  [[nodiscard]] Result<Change> change(std::string_view sql, const Parameters& parameters);
+  [[nodiscard]] Result<ChangeEffect> change(std::string_view sql, const Parameters& parameters);
 
   // Prepares a statement in advance, so that run() or change() takes less time. Ignores failures.
   void prepare_ahead(std::string_view sql) noexcept;
@@ -159,7 +159,7 @@ class Connection {
   [[nodiscard]] Result<sqlite3_stmt*> prepare(std::string_view sql, const Parameters& parameters);
   // Runs the statement once and stores its rows; returns the last result code.
   [[nodiscard]] int step_through(sqlite3_stmt* statement, std::vector<Row>& rows);
-  void bind_moment(sqlite3_stmt* statement);
+  void bind_clocks(sqlite3_stmt* statement);
   void roll_back() noexcept;
   // Reserves disk space for the log, so that a full disk does not end the leases of running jobs. Not every
   // file system supports that; failures are ignored.

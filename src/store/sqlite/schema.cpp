@@ -22,7 +22,7 @@ constexpr std::string_view k_page_size = "PRAGMA page_size=1024";
 
 constexpr std::string_view k_version = "PRAGMA user_version";
 
-struct Marks {
+struct Header {
   unsigned version = 0;  // 0: no tables yet
   std::int64_t application_id = 0;
 };
@@ -32,10 +32,10 @@ Result<std::int64_t> read_number(Connection& connection, std::string_view sql) {
   return rows.empty() ? 0 : number(rows.front()[0]);
 }
 
-Result<Marks> read_marks(Connection& connection) {
+Result<Header> read_header(Connection& connection) {
   DBLOCK_TRY(const auto version, read_number(connection, k_version));
   DBLOCK_TRY(const auto id, read_number(connection, "PRAGMA application_id"));
-  return Marks{static_cast<unsigned>(version), id};
+  return Header{static_cast<unsigned>(version), id};
 }
 
 // True if a newer store says that this older binary may use it. False if that cannot be read.
@@ -46,34 +46,34 @@ bool serves_this(Connection& connection, unsigned version) {
 }
 
 // Succeeds for a store that this binary can use, and for an empty file that may become one.
-Result<Marks> judge_marks(Connection& connection, const Marks& marks) {
-  if (marks.application_id == k_application_id) {
-    if (marks.version <= schema_version()) return marks;
-    if (serves_this(connection, marks.version)) return marks;
+Result<Header> judge_header(Connection& connection, const Header& header) {
+  if (header.application_id == k_application_id) {
+    if (header.version <= schema_version()) return header;
+    if (serves_this(connection, header.version)) return header;
     return connection.attempt().refuse(
-        Errc::schema, "the store " + connection.where() + " has version " + std::to_string(marks.version) +
+        Errc::schema, "the store " + connection.where() + " has version " + std::to_string(header.version) +
                           ", newer than this dblock, which knows " + std::to_string(schema_version()) +
                           "; upgrade dblock");
   }
   DBLOCK_TRY(const auto objects, read_number(connection, sql(Verb::count_objects)));
-  if (marks.application_id == 0 && marks.version == 0 && objects == 0) return marks;
+  if (header.application_id == 0 && header.version == 0 && objects == 0) return header;
   return connection.refuse(Errc::config,
                            "the file is another program's SQLite database and is left alone; choose "
                            "another place with --db sqlite:PATH");
 }
 
-// Reads and judges the marks. That takes several reads, and another process may create the tables in between.
-// So unless the first read shows a store, all reads happen in one view of the file.
-Result<Marks> look(Connection& connection) {
-  DBLOCK_TRY(Marks marks, read_marks(connection));
-  if (marks.application_id == k_application_id) return judge_marks(connection, marks);
-  const auto judge = [&]() -> Result<void> {
-    DBLOCK_TRY(marks, read_marks(connection));
-    DBLOCK_TRY(marks, judge_marks(connection, marks));
+// Reads and judges the header. That takes several reads, and another process may create the tables in
+// between. So unless the first read shows a store, all reads happen in one view of the file.
+Result<Header> look(Connection& connection) {
+  DBLOCK_TRY(Header header, read_header(connection));
+  if (header.application_id == k_application_id) return judge_header(connection, header);
+  const auto read_and_judge = [&]() -> Result<void> {
+    DBLOCK_TRY(header, read_header(connection));
+    DBLOCK_TRY(header, judge_header(connection, header));
     return {};
   };
-  DBLOCK_CHECK(connection.in_view(judge));
-  return marks;
+  DBLOCK_CHECK(connection.in_view(read_and_judge));
+  return header;
 }
 
 // Sets page size and write-ahead log, which the file remembers. Setting the mode locks the whole store for a
@@ -99,10 +99,10 @@ std::string without_comments(std::string_view sql) {
 
 Result<void> apply_missing(Connection& connection) {
   // Reads the version again: another process may have migrated in the meantime.
-  DBLOCK_TRY(const Marks marks, read_marks(connection));
-  if (marks.version == 0) DBLOCK_CHECK(connection.check_unused());
+  DBLOCK_TRY(const Header header, read_header(connection));
+  if (header.version == 0) DBLOCK_CHECK(connection.check_unused());
   for (const auto& migration : migrations()) {
-    if (migration.version <= marks.version) continue;
+    if (migration.version <= header.version) continue;
     const Attempt::Part part(connection.attempt(), migration.name);
     DBLOCK_CHECK(connection.run_script(without_comments(migration.sql)));
     DBLOCK_CHECK(connection.run(sql(Verb::record_migration), migration_parameters(migration), Phase::write));
@@ -149,9 +149,9 @@ class SqliteSchemaAdmin final : public SchemaAdmin {
  private:
   Result<std::vector<MigrationState>> read_state() {
     DBLOCK_CHECK(connection_.ensure_open());
-    DBLOCK_TRY(const Marks marks, look(connection_));
+    DBLOCK_TRY(const Header header, look(connection_));
     std::map<unsigned, lease::ServerTime> applied;
-    if (marks.version > 0) {
+    if (header.version > 0) {
       DBLOCK_TRY(const auto rows, connection_.run(sql(Verb::applied_versions), {}, Phase::read));
       for (const auto& row : rows) applied[static_cast<unsigned>(unsigned_number(row[0]))] = {micros(row[1])};
     }
@@ -173,12 +173,12 @@ Result<void> ensure_schema(Connection& connection) {
   // Nearly every file is a store of this version, so check that first, with the fewest reads.
   const auto version = read_number(connection, k_version);
   if (version && *version == schema_version() && connection.read_changes()) return {};
-  DBLOCK_TRY(const Marks marks, look(connection));
-  if (marks.version < schema_version()) {
-    if (marks.version == 0) DBLOCK_CHECK(choose_journal(connection));
+  DBLOCK_TRY(const Header header, look(connection));
+  if (header.version < schema_version()) {
+    if (header.version == 0) DBLOCK_CHECK(choose_journal(connection));
     DBLOCK_CHECK(connection.in_transaction([&] { return apply_missing(connection); }));
     // A new store's tables must not exist in its log alone.
-    if (marks.version == 0) connection.empty_log();
+    if (header.version == 0) connection.empty_log();
   }
   DBLOCK_CHECK(connection.read_changes());
   return {};

@@ -8,7 +8,7 @@
 namespace dblock::store::sqlite {
 namespace {
 
-// The parameters that bind_moment() binds.
+// The parameters that bind_clocks() binds.
 constexpr std::array<std::string_view, 4> k_of_the_moment{"boot", "wall", "offset", "boot_id"};
 
 // Binds a value. A token beyond SQLite's integers was never granted; as a negative number it matches no row.
@@ -113,9 +113,9 @@ Result<sqlite3_stmt*> Connection::prepare(std::string_view sql, const Parameters
   return statement;
 }
 
-void Connection::bind_moment(sqlite3_stmt* statement) {
+void Connection::bind_clocks(sqlite3_stmt* statement) {
   if (::sqlite3_bind_parameter_count(statement) == 0) return;
-  const Moment now = moment_now(clock_, boot_);
+  const TwoClocks now = clocks_now(clock_, boot_);
   const auto number = [statement](const char* name, Micros value) {
     const int index = ::sqlite3_bind_parameter_index(statement, name);
     if (index != 0) ::sqlite3_bind_int64(statement, index, value.count());
@@ -131,7 +131,7 @@ void Connection::bind_moment(sqlite3_stmt* statement) {
 
 int Connection::step_through(sqlite3_stmt* statement, std::vector<Row>& rows) {
   rows.clear();
-  bind_moment(statement);
+  bind_clocks(statement);
   for (;;) {
     const int code = ::sqlite3_step(statement);
     if (code != SQLITE_ROW) return code;
@@ -158,11 +158,11 @@ void Connection::prepare_ahead(std::string_view sql) noexcept {
   [[maybe_unused]] const auto prepared = prepare(sql);
 }
 
-Result<Change> Connection::change(std::string_view sql, const Parameters& parameters) {
+Result<ChangeEffect> Connection::change(std::string_view sql, const Parameters& parameters) {
   // Prepares before the transaction, so that the write lock is held only for microseconds.
   DBLOCK_TRY(sqlite3_stmt* const prepared, prepare(sql, parameters));
   const StatementUse statement(prepared);
-  Change done;
+  ChangeEffect done;
   const auto body = [&]() -> Result<void> {
     const int code = step_through(statement.get(), done.rows);
     done.changed = static_cast<std::uint64_t>(::sqlite3_changes64(handle_.get()));

@@ -46,7 +46,7 @@ std::optional<Challenged> understood(std::string_view answer, std::uint64_t numb
 }
 
 // The answer in what session tracking returned. Names and values of variables alternate in its list.
-std::optional<Challenged> told(MYSQL* handle, std::uint64_t number) {
+std::optional<Challenged> answer_by_tracking(MYSQL* handle, std::uint64_t number) {
   const char* data = nullptr;
   std::size_t length = 0;
   bool name_is_next = true;
@@ -78,10 +78,10 @@ std::expected<Challenged, ServerError> send_with_challenge(MYSQL* handle, const 
   const std::uint64_t number = draw();
   const std::string assignments = ",session_track_system_variables='" + std::string(k_variable) + "'," +
                                   std::string(k_variable) + "=" + sent(number, ask);
-  if (!send(handle, set + assignments)) return std::unexpected(last_words(handle));
-  if (const auto answer = told(handle, number)) return *answer;
+  if (!send(handle, set + assignments)) return std::unexpected(last_error(handle));
+  if (const auto answer = answer_by_tracking(handle, number)) return *answer;
   const std::uint64_t another = draw();
-  if (!send(handle, "SELECT " + sent(another, ask))) return std::unexpected(last_words(handle));
+  if (!send(handle, "SELECT " + sent(another, ask))) return std::unexpected(last_error(handle));
   if (const auto answer = answered(handle, another)) return *answer;
   return std::unexpected(ServerError{
       0,

@@ -81,7 +81,7 @@ Connection::ShownBy Connection::presence() const {
 
 // No member of a group logs statements, so there a statement may ask which server it runs on, and free a
 // named lock.
-Mark Connection::next_mark() {
+Additions Connection::next_additions() {
   const bool proves_writes = !logs_statements_ || in_group_;
   const bool wakes = proves_writes && release_ends_presence_ && presence_ && !named_locks_refused_ &&
                      transaction_ == Transaction::none;
@@ -119,19 +119,19 @@ std::optional<std::vector<Row>> Connection::LateReply::read() {
   return std::nullopt;
 }
 
-Result<Changed> Connection::change(Verb verb, const Parameters& parameters) {
-  const Mark mark = next_mark();
-  DBLOCK_CHECK(change(render(verb, parameters, mark)));
+Result<ChangeEffect> Connection::change(Verb verb, const Parameters& parameters) {
+  const Additions added = next_additions();
+  DBLOCK_CHECK(change(render(verb, parameters, added)));
   const VerbFacts facts = facts_of(verb);
   const std::uint64_t rows = api().mysql_affected_rows(handle_.get());
-  if (facts.one_lease && rows != 0 && rows != facts.rows_each)
+  if (facts.one_lease && rows != 0 && rows != facts.rows_per_lease)
     return wrong_reply("it tells of another number of rows", Phase::write);
-  Changed changed{rows / facts.rows_each};
+  ChangeEffect changed{rows / facts.rows_per_lease};
   const std::uint64_t id = api().mysql_insert_id(handle_.get());
   if (changed.rows == 0 || id == 0 || facts.tells == Tells::nothing) return changed;
-  if (facts.tells == Tells::marked && id % k_marks != mark.number)
+  if (facts.tells == Tells::marked && id % k_marks != added.mark)
     return wrong_reply("it carries the mark of another statement", Phase::write);
-  changed.told = facts.tells == Tells::marked ? id / k_marks : id;
+  changed.reported = facts.tells == Tells::marked ? id / k_marks : id;
   return changed;
 }
 
@@ -160,7 +160,7 @@ Result<void> Connection::run(const std::string& sql, Phase phase) {
     // The statement was certainly not executed: the server has just turned read-only or left its group, or is
     // a Galera node without a majority, which accepts the session's set-up and refuses the first statement.
     if (transaction_ == Transaction::none && hosts_left > 1 &&
-        is_wrong_host(wrong_host_error(last_words(handle_.get())))) {
+        is_wrong_host(wrong_host_error(last_error(handle_.get())))) {
       --hosts_left;
       hosts_.failed(host_, {});
       close();
@@ -213,20 +213,20 @@ std::unexpected<Error> Connection::wrong_reply(const std::string& why, Phase pha
 }
 
 Error Connection::failure(Phase phase) {
-  ServerError words = wrong_host_error(last_words(handle_.get()));
+  ServerError error = wrong_host_error(last_error(handle_.get()));
   if (std::exchange(unanswered_, false))
-    words = {k_connection_lost, "no answer within " + in_words(reply_limit_)};
-  if (is_wrong_host(words) || is_cut_off(words)) {
+    error = {k_connection_lost, "no answer within " + in_words(reply_limit_)};
+  if (is_wrong_host(error) || is_cut_off(error)) {
     hosts_.failed(host_, {});
-  } else if (!keeps_connection(words.native) && !interrupted()) {
+  } else if (!keeps_connection(error.native) && !interrupted()) {
     const auto took = std::chrono::steady_clock::now() - sent_at_;
-    if (is_client_side(words.native)) hosts_.failed(host_, took);
+    if (is_client_side(error.native)) hosts_.failed(host_, took);
   }
-  if (!keeps_connection(words.native)) close();
+  if (!keeps_connection(error.native)) close();
   // Before COMMIT is sent, the end of the session undoes all that the transaction did.
   const bool undone = transaction_ != Transaction::none && phase != Phase::commit;
-  if (undone && words.native != k_duplicate_key) transaction_ = Transaction::over;
-  return make_error(attempt_.text(), where_, words, undone ? Phase::read : phase);
+  if (undone && error.native != k_duplicate_key) transaction_ = Transaction::over;
+  return make_error(attempt_.text(), where_, error, undone ? Phase::read : phase);
 }
 
 // True if the server has closed the session (restart, wait_timeout). To know that before a statement is sent

@@ -32,10 +32,10 @@
 
 namespace dblock::store::mariadb {
 
-struct Changed {
-  std::uint64_t rows = 0;  // matched by the statement; VerbFacts::rows_each of them count as one
+struct ChangeEffect {
+  std::uint64_t rows = 0;  // matched by the statement; VerbFacts::rows_per_lease of them count as one
   // nullopt: nothing (Tells), or the server forgot the value of LAST_INSERT_ID(), as triggers make it do.
-  std::optional<std::uint64_t> told{};
+  std::optional<std::uint64_t> reported{};
 };
 
 class Connection {
@@ -68,7 +68,7 @@ class Connection {
   // Runs a statement that changes rows. If the reply is to another statement, by its mark or by the number of
   // rows of a grant, closes the session and returns Errc::indeterminate. REQUIRES: ensure_open() succeeded in
   // this call.
-  [[nodiscard]] Result<Changed> change(Verb verb, const Parameters& parameters);
+  [[nodiscard]] Result<ChangeEffect> change(Verb verb, const Parameters& parameters);
   // Runs text that tells nothing.
   [[nodiscard]] Result<void> change(const std::string& sql);
 
@@ -150,7 +150,7 @@ class Connection {
   [[nodiscard]] ServerResult send_setup(const SessionOptions& options, const lease::OwnerId* own);
   [[nodiscard]] ServerResult see_group();
   [[nodiscard]] bool server_has_flag(unsigned flag) const;
-  [[nodiscard]] Mark next_mark();
+  [[nodiscard]] Additions next_additions();
   [[nodiscard]] std::unexpected<Error> wrong_reply(const std::string& why, Phase phase);
   [[nodiscard]] Result<void> replied_as_asked(bool in_transaction, Phase phase);
   [[nodiscard]] bool hung_up() const;

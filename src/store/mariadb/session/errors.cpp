@@ -29,23 +29,23 @@ bool among(std::span<const unsigned> numbers, unsigned native) {
 
 // The tables' version, which the set-up statement puts into the value that sql_mode refuses; nullopt for
 // other errors.
-std::optional<unsigned> found_schema_version(const ServerError& words) {
-  if (words.native != k_wrong_variable_value) return std::nullopt;
-  const auto at = words.text.find(k_schema_mark);
+std::optional<unsigned> found_schema_version(const ServerError& error) {
+  if (error.native != k_wrong_variable_value) return std::nullopt;
+  const auto at = error.text.find(k_schema_mark);
   if (at == std::string::npos) return std::nullopt;
   unsigned version = 0;
-  const char* const digits = words.text.data() + at + k_schema_mark.size();
-  const auto read = std::from_chars(digits, words.text.data() + words.text.size(), version);
+  const char* const digits = error.text.data() + at + k_schema_mark.size();
+  const auto read = std::from_chars(digits, error.text.data() + error.text.size(), version);
   if (read.ec != std::errc{}) return std::nullopt;
   return version;
 }
 
 // True if the server is read-only. The text of 1290 names the option that forbids the statement: --read-only,
 // --super-read-only, --innodb-read-only, or another option that has nothing to do with replicas.
-bool is_read_only(const ServerError& words) {
-  if (words.native != k_option_forbids) return among(k_read_only, words.native);
-  return words.text.find("read-only") != std::string::npos ||
-         words.text.find("read_only") != std::string::npos;
+bool is_read_only(const ServerError& error) {
+  if (error.native != k_option_forbids) return among(k_read_only, error.native);
+  return error.text.find("read-only") != std::string::npos ||
+         error.text.find("read_only") != std::string::npos;
 }
 
 // The number's meaning in this phase. The client library's own numbers say why a connection was not opened;
@@ -59,12 +59,12 @@ std::optional<Errc> known_code(unsigned native, Phase phase) {
 }
 
 // Unless an error is known to mean "not done", the outcome is unknown.
-Errc classify(const ServerError& words, Phase phase) {
-  if (found_schema_version(words)) return Errc::schema;
-  if (const auto code = known_code(words.native, phase)) return *code;
-  if (is_wrong_host(words)) return Errc::unreachable;
-  if (words.native == k_option_forbids) return Errc::config;
-  if (phase == Phase::connect) return words.lasting ? Errc::config : Errc::unreachable;
+Errc classify(const ServerError& error, Phase phase) {
+  if (found_schema_version(error)) return Errc::schema;
+  if (const auto code = known_code(error.native, phase)) return *code;
+  if (is_wrong_host(error)) return Errc::unreachable;
+  if (error.native == k_option_forbids) return Errc::config;
+  if (phase == Phase::connect) return error.lasting ? Errc::config : Errc::unreachable;
   return phase == Phase::read ? Errc::unreachable : Errc::indeterminate;
 }
 
@@ -80,22 +80,22 @@ std::string schema_sentence(unsigned found) {
 
 // True if the library lacks its file for the way to log in that the server asks for. The number depends on
 // when the server asked: 2059, or 1045 as for a wrong password.
-bool lacks_plugin(const ServerError& words) {
-  return words.native == k_no_plugin || words.text.find(" could not be loaded: ") != std::string::npos;
+bool lacks_plugin(const ServerError& error) {
+  return error.native == k_no_plugin || error.text.find(" could not be loaded: ") != std::string::npos;
 }
 
 // The table of the history has rights of its own, and `migrate --history on` makes it.
-std::string_view advice_on_history(const ServerError& words) {
-  if (words.text.find("dblock_history") == std::string::npos) return "";
-  if (words.native == k_table_denied)
+std::string_view advice_on_history(const ServerError& error) {
+  if (error.text.find("dblock_history") == std::string::npos) return "";
+  if (error.native == k_table_denied)
     return "; `dblock migrate --history on --print-grants USER` prints what to grant";
-  return words.native == k_no_such_table ? "; `dblock migrate --history on` makes this table" : "";
+  return error.native == k_no_such_table ? "; `dblock migrate --history on` makes this table" : "";
 }
 
-std::string_view advice(Errc code, const ServerError& words) {
-  const unsigned native = words.native;
-  if (const auto of_history = advice_on_history(words); !of_history.empty()) return of_history;
-  if (is_read_only(words)) return "; the server is read-only, is this a replica?";
+std::string_view advice(Errc code, const ServerError& error) {
+  const unsigned native = error.native;
+  if (const auto of_history = advice_on_history(error); !of_history.empty()) return of_history;
+  if (is_read_only(error)) return "; the server is read-only, is this a replica?";
   if (native == k_function_refuses)
     return "; run START GROUP_REPLICATION on it, or name the other members in the URL";
   if (native == k_option_forbids) return "; start the server without that option, or use another one";
@@ -106,7 +106,7 @@ std::string_view advice(Errc code, const ServerError& words) {
   if (native == k_tls_failed)
     return "; check tls, tls-ca, tls-cert and tls-key in the settings, and the certificate and name of the "
            "server";
-  if (lacks_plugin(words))
+  if (lacks_plugin(error))
     return "; install it (Debian: package libmariadb3), or give the account another way to log in";
   if (native == k_no_such_key)
     return "; is there a view in the place of dblock's table? `dblock doctor` says what to do";
@@ -159,30 +159,30 @@ bool is_wrong_host(unsigned native, std::string_view text) {
   return is_read_only({native, std::string(text)});
 }
 
-bool is_cut_off(const ServerError& words) {
-  return words.text.find("Not connected to Primary Component") != std::string::npos;
+bool is_cut_off(const ServerError& error) {
+  return error.text.find("Not connected to Primary Component") != std::string::npos;
 }
 
-bool is_lasting_tls_failure(const ServerError& words) {
+bool is_lasting_tls_failure(const ServerError& error) {
   constexpr std::array<std::string_view, 21> k_lasting{
       "SSL is required", "ertificate", "finger print", "key values mismatch", "PEM lib", "unsupported",
       " alert ", "no protocols", "handshake failure", "key too small", "md too weak",
       // of files that hold no certificate or key, or a damaged or locked one
       "no start line", "bad base64 decode", "bad end line", "bad object header", "wrong tag", "field missing",
       ": too long", "header too long", "decode error", "processing error"};
-  const auto says = [&](std::string_view part) { return words.text.find(part) != std::string::npos; };
-  return words.native == k_tls_failed && std::ranges::any_of(k_lasting, says);
+  const auto says = [&](std::string_view part) { return error.text.find(part) != std::string::npos; };
+  return error.native == k_tls_failed && std::ranges::any_of(k_lasting, says);
 }
 
-ServerError refusal_before_tls(ServerError words) {
+ServerError refusal_before_tls(ServerError error) {
   constexpr std::string_view k_introduction = "cannot be verified: ";
-  const auto at = words.text.find(k_introduction);
-  if (words.native != k_socket_failed || at == std::string::npos) return words;
-  const std::string_view said = std::string_view(words.text).substr(at + k_introduction.size());
+  const auto at = error.text.find(k_introduction);
+  if (error.native != k_socket_failed || at == std::string::npos) return error;
+  const std::string_view said = std::string_view(error.text).substr(at + k_introduction.size());
   ServerError own;
   const auto read = std::from_chars(said.data(), said.data() + said.size(), own.native);
   const auto text = said.substr(static_cast<std::size_t>(read.ptr - said.data()));
-  if (read.ec != std::errc{} || !text.starts_with(" - ")) return words;
+  if (read.ec != std::errc{} || !text.starts_with(" - ")) return error;
   own.text = text.substr(3);
   own.lasting = classify(own, Phase::connect) != Errc::unreachable;
   return own;
@@ -193,29 +193,29 @@ bool is_client_side(unsigned native) {
          native >= k_first_connector_error;
 }
 
-ServerError wrong_host_error(ServerError words) {
-  if (words.native == k_function_refuses)
+ServerError wrong_host_error(ServerError error) {
+  if (error.native == k_function_refuses)
     return {k_function_refuses, "the server is not an ONLINE member of its replication group"};
-  const auto says = [&](std::string_view part) { return words.text.find(part) != std::string::npos; };
-  const bool by_setup = words.native == k_wrong_variable_value && says(k_read_only_mark);
-  const bool by_change = words.native == k_null_refused && says("'version'");
-  if (!by_setup && !by_change) return words;
+  const auto says = [&](std::string_view part) { return error.text.find(part) != std::string::npos; };
+  const bool by_setup = error.native == k_wrong_variable_value && says(k_read_only_mark);
+  const bool by_change = error.native == k_null_refused && says("'version'");
+  if (!by_setup && !by_change) return error;
   return {k_read_only.front(), "read_only is set"};
 }
 
-Error make_error(std::string_view attempt, std::string_view where, const ServerError& words, Phase phase) {
-  const Errc code = classify(words, phase);
+Error make_error(std::string_view attempt, std::string_view where, const ServerError& error, Phase phase) {
+  const Errc code = classify(error, phase);
   std::string message = std::string(attempt) + " on " + std::string(where) + ": ";
-  if (const auto found = found_schema_version(words)) {
+  if (const auto found = found_schema_version(error)) {
     message += schema_sentence(*found);
-  } else if (words.native == k_plugin_not_allowed) {
-    message += words.text;  // log_in() wrote this text, advice included
+  } else if (error.native == k_plugin_not_allowed) {
+    message += error.text;  // log_in() wrote this text, advice included
   } else {
-    message += is_client_side(words.native) ? without_errno(words.text) : words.text;
-    if (words.native != 0) message += " (error " + std::to_string(words.native) + ")";
-    message += advice(code, words);
+    message += is_client_side(error.native) ? without_errno(error.text) : error.text;
+    if (error.native != 0) message += " (error " + std::to_string(error.native) + ")";
+    message += advice(code, error);
   }
-  return Error{code, std::move(message), words.native};
+  return Error{code, std::move(message), error.native};
 }
 
 }  // namespace dblock::store::mariadb

@@ -58,29 +58,29 @@ inline constexpr unsigned k_tls_failed = 2026;          // CR_SSL_CONNECTION_ERR
 
 // This server takes no writes, so try another host of the list. Nothing was done.
 [[nodiscard]] bool is_wrong_host(unsigned native, std::string_view text);
-[[nodiscard]] inline bool is_wrong_host(const ServerError& words) {
-  return is_wrong_host(words.native, words.text);
+[[nodiscard]] inline bool is_wrong_host(const ServerError& error) {
+  return is_wrong_host(error.native, error.text);
 }
 
 // A Galera node lost the majority during a commit. Another host must tell whether the commit succeeded.
-[[nodiscard]] bool is_cut_off(const ServerError& words);
+[[nodiscard]] bool is_cut_off(const ServerError& error);
 
 // The connection failed, not the statement.
 [[nodiscard]] bool is_client_side(unsigned native);
 
 // True for the client library's words about TLS that no later try changes: no TLS on the server, certificates
 // and keys that are refused or do not fit. What remains, such as a connection that broke, may pass.
-[[nodiscard]] bool is_lasting_tls_failure(const ServerError& words);
+[[nodiscard]] bool is_lasting_tls_failure(const ServerError& error);
 
 // What a server said before TLS had begun, as refusals of a host or of a connection too many are: the library
 // gives such a text a number and words of its own. Other errors are left alone. `lasting`, since it may be
 // forged: it does not end what already had a session.
-[[nodiscard]] ServerError refusal_before_tls(ServerError words);
+[[nodiscard]] ServerError refusal_before_tls(ServerError error);
 
 // The library's own check of the certificate found only the name wrong.
-[[nodiscard]] inline bool is_name_refused(const ServerError& words) {
-  return words.native == k_tls_failed &&
-         words.text.find("Validation of SSL server certificate failed") != std::string::npos;
+[[nodiscard]] inline bool is_name_refused(const ServerError& error) {
+  return error.native == k_tls_failed &&
+         error.text.find("Validation of SSL server certificate failed") != std::string::npos;
 }
 
 // The server refused the password, or its absence, or wants another one.
@@ -91,11 +91,11 @@ inline constexpr unsigned k_tls_failed = 2026;          // CR_SSL_CONNECTION_ERR
 // Translates the errors by which the set-up statement, and a statement that changes a lock's row
 // ({next_version} in sql/verbs/mariadb/terms.sql), report a read-only server or a server that is not a member
 // of its replication group; leaves other errors alone.
-[[nodiscard]] ServerError wrong_host_error(ServerError words);
+[[nodiscard]] ServerError wrong_host_error(ServerError error);
 
 // Makes the error "cannot acquire lock "k" on mysql://host/db: <words>; <what to do>". `where` must hold no
 // password.
-[[nodiscard]] Error make_error(std::string_view attempt, std::string_view where, const ServerError& words,
+[[nodiscard]] Error make_error(std::string_view attempt, std::string_view where, const ServerError& error,
                                Phase phase);
 
 }  // namespace dblock::store::mariadb

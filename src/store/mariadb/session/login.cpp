@@ -190,13 +190,13 @@ bool names_no_socket(const std::string& path) {
 }
 
 // Why the login failed.
-ServerError words_of_refusal(MYSQL* handle, const MariadbSettings& settings, const Plan& plan) {
-  ServerError words = refusal_before_tls(last_words(handle));
-  if (words.native == k_plugin_not_allowed) words.text = words_of_plugin(plan);
-  if (is_lasting_tls_failure(words)) words.lasting = true;
-  if (words.native == k_socket_failed && names_no_socket(settings.socket))
+ServerError refusal_of(MYSQL* handle, const MariadbSettings& settings, const Plan& plan) {
+  ServerError error = refusal_before_tls(last_error(handle));
+  if (error.native == k_plugin_not_allowed) error.text = words_of_plugin(plan);
+  if (is_lasting_tls_failure(error)) error.lasting = true;
+  if (error.native == k_socket_failed && names_no_socket(settings.socket))
     return {0, settings.socket + " is no socket; name the server's (`SELECT @@socket` tells it)", true};
-  return words;
+  return error;
 }
 
 // connect() with TLS; also refuses a server without the certificate that the plan demands.
@@ -207,13 +207,13 @@ std::expected<void, ServerError> connect_with_tls(MYSQL* handle, const MariadbSe
   if (!check.install(handle)) return std::unexpected(ServerError{k_tls_failed, check.refusal(), true});
   const bool connected = connect(handle, settings, host);
   if (!connected && !check.was_asked()) {
-    ServerError words = words_of_refusal(handle, settings, plan);
-    if (plan.check_name && is_name_refused(words))
-      words.text = refusal_of_name(name_of(host), names_shown_by(settings, host));
-    return std::unexpected(std::move(words));
+    ServerError error = refusal_of(handle, settings, plan);
+    if (plan.check_name && is_name_refused(error))
+      error.text = refusal_of_name(name_of(host), names_shown_by(settings, host));
+    return std::unexpected(std::move(error));
   }
   if (!check.refusal().empty()) return std::unexpected(ServerError{k_tls_failed, check.refusal(), true});
-  if (!connected) return std::unexpected(words_of_refusal(handle, settings, plan));
+  if (!connected) return std::unexpected(refusal_of(handle, settings, plan));
   if (api().mysql_get_ssl_cipher(handle) != nullptr) return {};
   return std::unexpected(ServerError{k_tls_failed, "the connection is not encrypted", true});
 }
@@ -229,7 +229,7 @@ std::expected<Handle, ServerError> log_in_as_planned(const MariadbSettings& sett
     const auto connected = connect_with_tls(handle.get(), settings, host, plan);
     if (!connected) return std::unexpected(connected.error());
   } else if (!connect(handle.get(), settings, host)) {
-    return std::unexpected(words_of_refusal(handle.get(), settings, plan));
+    return std::unexpected(refusal_of(handle.get(), settings, plan));
   }
   return handle;
 }
@@ -240,7 +240,7 @@ bool is_local_socket(const HostPort* host) {
   return host == nullptr || (host->host == "localhost" && host->port == 0);
 }
 
-ServerError last_words(MYSQL* handle) {
+ServerError last_error(MYSQL* handle) {
   return {api().mysql_errno(handle), api().mysql_error(handle)};
 }
 

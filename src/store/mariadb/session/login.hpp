@@ -28,7 +28,7 @@ using ResultSet = std::unique_ptr<MYSQL_RES, FreeResult>;
 [[nodiscard]] bool is_local_socket(const HostPort* host);
 
 // The error of the last call on `handle`.
-[[nodiscard]] ServerError last_words(MYSQL* handle);
+[[nodiscard]] ServerError last_error(MYSQL* handle);
 
 // Logs in to `host`, or to the Unix socket if `host` is null. Blocks for at most the connect timeout (plus
 // name look-ups), and as long again for the handshake. REQUIRES: client_library() has a value.

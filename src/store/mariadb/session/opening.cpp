@@ -21,11 +21,11 @@ ServerError all_words(const std::vector<ServerError>& said) {
   ServerError all{said.back().native, ""};
   all.lasting = std::ranges::all_of(said, &ServerError::lasting);
   bool wrong_hosts_only = true;
-  for (const auto& words : said) {
-    all.text += (all.text.empty() ? "" : "; ") + words.text;
-    if (is_wrong_host(words)) continue;
+  for (const auto& error : said) {
+    all.text += (all.text.empty() ? "" : "; ") + error.text;
+    if (is_wrong_host(error)) continue;
     wrong_hosts_only = false;
-    all.native = words.native;
+    all.native = error.native;
   }
   if (wrong_hosts_only && said.size() > 1)
     all = {0, all.text +
@@ -183,7 +183,7 @@ Connection::ServerResult Connection::send_setup(const SessionOptions& options, c
 // one that was restarted and did not join again may take writes, and nobody replicates them.
 Connection::ServerResult Connection::see_group() {
   const auto ask = [this](Verb verb) -> std::expected<std::string, ServerError> {
-    if (!send(render(verb))) return std::unexpected(last_words(handle_.get()));
+    if (!send(render(verb))) return std::unexpected(last_error(handle_.get()));
     auto table = fetch_rows(handle_.get(), MemoryLimit::few);
     if (!table) return std::unexpected(std::move(table.error()));
     return table->rows.empty() ? "" : table->rows.front()[0].value_or("");

@@ -33,7 +33,7 @@ std::vector<std::string> column_names(MYSQL_RES* result) {
 std::expected<RowSet, ServerError> fetch_rows(MYSQL* handle, MemoryLimit limit) {
   const ResultSet result(api().mysql_use_result(handle));
   if (!result && api().mysql_errno(handle) == 0) return std::unexpected(ServerError{0, "it holds no rows"});
-  if (!result) return std::unexpected(last_words(handle));
+  if (!result) return std::unexpected(last_error(handle));
   RowSet reply{column_names(result.get()), {}};
   std::size_t memory = 0;
   while (MYSQL_ROW fields = api().mysql_fetch_row(result.get())) {
@@ -43,7 +43,7 @@ std::expected<RowSet, ServerError> fetch_rows(MYSQL* handle, MemoryLimit limit) 
     ::shutdown(api().mysql_get_socket(handle), SHUT_RDWR);
     return std::unexpected(ServerError{0, "it has more rows than dblock's tables could hold"});
   }
-  if (api().mysql_errno(handle) != 0) return std::unexpected(last_words(handle));
+  if (api().mysql_errno(handle) != 0) return std::unexpected(last_error(handle));
   return reply;
 }
 

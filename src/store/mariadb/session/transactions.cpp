@@ -32,14 +32,14 @@ Result<void> Connection::in_transaction(const std::function<Result<void>()>& bod
 }
 
 Result<void> Connection::try_transaction(const std::function<Result<void>()>& body) {
-  struct Ending {
+  struct RollBack {
     Connection& connection;
-    ~Ending() { connection.roll_back(); }
+    ~RollBack() { connection.roll_back(); }
   };
   DBLOCK_CHECK(run("START TRANSACTION", Phase::read));
   DBLOCK_CHECK(replied_as_asked(true, Phase::read));
   transaction_ = Transaction::open;
-  const Ending ending{*this};
+  const RollBack roll_back_at_end{*this};
   DBLOCK_CHECK(body());
   return commit();
 }

@@ -11,10 +11,10 @@
 namespace dblock::app {
 
 // THREADING: one caller thread.
-class Inspector {
+class ListingThread {
  public:
   // The caller has blocked its signals (process::Signals) before: the thread inherits the mask.
-  Inspector(const InspectRequest& request, store::Settings settings);
+  ListingThread(const InspectRequest& request, store::Settings settings);
 
   // Begins a listing. REQUIRES: answered() is raised.
   void ask();

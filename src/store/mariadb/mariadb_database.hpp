@@ -21,7 +21,7 @@ class MariadbDatabase final : public Database {
   Result<void> ensure_open() override { return connection_.ensure_open(); }
   Result<void> in_transaction(const Body& body) override;
   // Without a transaction, which would cost two more statements.
-  Result<void> bundled(const Body& body) override { return body(); }
+  Result<void> in_transaction_if_cheaper(const Body& body) override { return body(); }
   Result<Effect> run(Verb verb, const Parameters& parameters) override;
   Result<Effect> run_on_primary(Verb verb, const Parameters& parameters) override;
   Result<void> on_primary(const Body& body) override;

@@ -1,4 +1,4 @@
-#include "app/database.hpp"
+#include "app/store_access.hpp"
 
 #include <chrono>
 #include <string>

@@ -1,4 +1,4 @@
-#include "app/inspector.hpp"
+#include "app/listing_thread.hpp"
 
 #include <mutex>
 #include <optional>
@@ -16,8 +16,8 @@ constexpr Nanos k_broken_within = 1s;  // how long a call may take to end after 
 
 }  // namespace
 
-// Shared with the worker's task, which outlives the Inspector when its call does not end in time.
-struct Inspector::Question {
+// Shared with the worker's task, which outlives the ListingThread when its call does not end in time.
+struct ListingThread::Question {
   Question(const InspectRequest& asked, store::Settings where)
       : request(asked),
         settings(std::move(where)),
@@ -37,20 +37,20 @@ struct Inspector::Question {
   std::optional<Result<lease::Listing>> answer{};
 };
 
-Inspector::Inspector(const InspectRequest& request, store::Settings settings)
+ListingThread::ListingThread(const InspectRequest& request, store::Settings settings)
     : question_(std::make_shared<Question>(request, std::move(settings))) {}
 
-void Inspector::ask() {
+void ListingThread::ask() {
   worker_.post([question = question_] { question->ask(); });
 }
 
-Result<InspectReport> Inspector::answer() {
+Result<InspectReport> ListingThread::answer() {
   const std::lock_guard lock(question_->mutex);
   DBLOCK_TRY(lease::Listing listing, std::exchange(question_->answer, std::nullopt).value());
   return report_on(std::move(listing), question_->request, question_->settings);
 }
 
-Ending Inspector::end(Ending ending) {
+Ending ListingThread::end(Ending ending) {
   if (answered().raised()) return ending;
   question_->store->interrupt();
   if (worker_.wait_idle(k_broken_within)) return ending;

@@ -19,7 +19,9 @@ class SqliteDatabase final : public Database {
   Result<void> ensure_open() override { return connection_.ensure_open(); }
   Result<void> in_transaction(const Body& body) override { return connection_.in_transaction(body); }
   // In a transaction: one commit instead of several.
-  Result<void> bundled(const Body& body) override { return connection_.in_transaction(body); }
+  Result<void> in_transaction_if_cheaper(const Body& body) override {
+    return connection_.in_transaction(body);
+  }
   Result<Effect> run(Verb verb, const Parameters& parameters) override;
   // Prepares the statement, since waiters wait for the release.
   void expect_release() noexcept override { connection_.prepare_ahead(sql(Verb::release)); }

@@ -1,5 +1,5 @@
 // Grants of more than one row: of several keys, to readers, of slots. Each is one transaction. It locks the
-// own row of every lock first (the gate), in sorted order, so that requests which name the same keys in
+// own row of every lock first, in sorted order, so that requests which name the same keys in
 // another order cannot deadlock. A lock without a row gets its first row after that, in a transaction of its
 // own: two requests may deadlock there, and the database makes one of them try again.
 #pragma once
@@ -13,7 +13,7 @@
 namespace dblock::store {
 
 // Takes all rows of the request under one token, or none.
-[[nodiscard]] Result<lease::Answer> take_together(LockTable& table, const lease::LeaseRequest& request,
-                                                  BootTime sent_at);
+[[nodiscard]] Result<lease::Answer> take_several(LockTable& table, const lease::LeaseRequest& request,
+                                                 BootTime sent_at);
 
 }  // namespace dblock::store

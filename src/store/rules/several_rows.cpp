@@ -1,4 +1,4 @@
-#include "store/rules/together.hpp"
+#include "store/rules/several_rows.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -41,21 +41,21 @@ Result<void> abandon_locked(LockTable& table, const lease::LockStatus& lease) {
 // row. A grant of the same kind as the last one leaves its fellow holders' rows alone: it overwrites the row
 // it takes.
 Result<void> clear(LockTable& table, GrantTarget& target, const LeaseRequest& request) {
-  auto& gate = target.seen.gate;
+  auto& own_row = target.seen.own_row;
   const bool alone = request.sharing.mode == lease::Mode::exclusive;
-  if (!alone && !gate.owner.empty()) DBLOCK_CHECK(abandon_locked(table, gate));
-  if (!changes_kind(gate.sharing, request.sharing)) return {};
-  for (auto& hold : target.seen.holds) {
-    if (hold.owner.empty()) continue;
-    DBLOCK_CHECK(abandon_locked(table, hold));
-    hold.last = abandoned_run(hold);
+  if (!alone && !own_row.owner.empty()) DBLOCK_CHECK(abandon_locked(table, own_row));
+  if (!changes_kind(own_row.sharing, request.sharing)) return {};
+  for (auto& holder : target.seen.holders) {
+    if (holder.owner.empty()) continue;
+    DBLOCK_CHECK(abandon_locked(table, holder));
+    holder.last = abandoned_run(holder);
   }
   return {};
 }
 
 bool has_row(const GrantTarget& target) {
-  return target.slot == 0 || std::ranges::find(target.seen.holds, target.slot, &lease::LockStatus::slot) !=
-                                 target.seen.holds.end();
+  return target.slot == 0 || std::ranges::find(target.seen.holders, target.slot, &lease::LockStatus::slot) !=
+                                 target.seen.holders.end();
 }
 
 // Writes what the grant itself does not: rows and fences that are missing. Before a grant of another kind
@@ -66,7 +66,7 @@ Result<void> make_room(LockTable& table, const GrantTarget& target, const lease:
   if (!there) DBLOCK_CHECK(table.run(Verb::add_row, row));
   if (!there || std::ranges::find(target.seen.unfenced, target.slot) != target.seen.unfenced.end())
     DBLOCK_CHECK(table.run(Verb::add_fence, row));
-  if (!changes_kind(target.seen.gate.sharing, asked)) return {};
+  if (!changes_kind(target.seen.own_row.sharing, asked)) return {};
   DBLOCK_CHECK(table.run(Verb::wait_for_fences, row));
   if (target.slot == 0)
     DBLOCK_CHECK(table.run(Verb::collect_past_runs, past_parameters(with_past_runs(target.seen))));
@@ -91,7 +91,7 @@ Result<void> grant_rows(LockTable& table, const lease::LeaseRequest& request,
   const bool alone = request.sharing.mode == lease::Mode::exclusive;
   const auto parameters =
       grant_rows_parameters(request, targets, token) + Parameters{{"line_until", time_or_null(line_until)}};
-  if (!alone) DBLOCK_CHECK(table.run(Verb::grant_gate, parameters));
+  if (!alone) DBLOCK_CHECK(table.run(Verb::grant_own_rows, parameters));
   // The statement must report the token, as later each renewal must report its length. Without the report
   // run_reporting() fails, and the transaction is rolled back.
   const auto undo = [] { return true; };
@@ -101,10 +101,13 @@ Result<void> grant_rows(LockTable& table, const lease::LeaseRequest& request,
   return {};
 }
 
-class Taking {
+class GrantOfSeveral {
  public:
-  Taking(LockTable& table, const LeaseRequest& request, BootTime sent_at)
-      : table_(table), request_(request), keys_(keys_of(request.key, request.also)), sent_at_(sent_at) {}
+  GrantOfSeveral(LockTable& table, const LeaseRequest& request, BootTime sent_at)
+      : table_(table),
+        request_(request),
+        keys_(keys_of(request.key, request.further_keys)),
+        sent_at_(sent_at) {}
 
   Result<Answer> run() {
     const auto body = [this] { return transaction(); };
@@ -122,7 +125,7 @@ class Taking {
     answer_.reset();
     DBLOCK_TRY(const RowsOfLocks seen, read_rows(table_, keys_, true));
     places_.clear();
-    if (std::ranges::any_of(seen, [](const auto& lock) { return lock && lock->gate.has_line(); })) {
+    if (std::ranges::any_of(seen, [](const auto& lock) { return lock && lock->own_row.has_line(); })) {
       DBLOCK_TRY(places_, read_line(table_, request_));
     }
     DBLOCK_CHECK(decide_on(seen));
@@ -139,9 +142,9 @@ class Taking {
   Result<void> take() {
     lease::Token token;
     for (const GrantTarget& target : targets_) {
-      const auto& gate = target.seen.gate;
-      const auto now = static_cast<std::uint64_t>(gate.server_time.since_epoch.count());
-      token.value = std::max({token.value, gate.token.value + 1, now});
+      const auto& own_row = target.seen.own_row;
+      const auto now = static_cast<std::uint64_t>(own_row.server_time.since_epoch.count());
+      token.value = std::max({token.value, own_row.token.value + 1, now});
     }
     for (GrantTarget& target : targets_) DBLOCK_CHECK(clear(table_, target, request_));
     DBLOCK_CHECK(grant_rows(table_, request_, targets_, token, line_of_others()));
@@ -227,8 +230,8 @@ class Taking {
 
 }  // namespace
 
-Result<Answer> take_together(LockTable& table, const LeaseRequest& request, BootTime sent_at) {
-  return Taking(table, request, sent_at).run();
+Result<Answer> take_several(LockTable& table, const LeaseRequest& request, BootTime sent_at) {
+  return GrantOfSeveral(table, request, sent_at).run();
 }
 
 }  // namespace dblock::store

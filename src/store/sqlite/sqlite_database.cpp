@@ -1,4 +1,4 @@
-#include "store/sqlite/database.hpp"
+#include "store/sqlite/sqlite_database.hpp"
 
 #include <memory>
 #include <utility>

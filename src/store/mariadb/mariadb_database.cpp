@@ -1,4 +1,4 @@
-#include "store/mariadb/database.hpp"
+#include "store/mariadb/mariadb_database.hpp"
 
 #include <algorithm>
 #include <functional>
@@ -186,7 +186,7 @@ Result<Effect> MariadbDatabase::change(Verb verb, const Parameters& parameters) 
   if (!facts_of(verb).while_asleep) DBLOCK_CHECK(end_sleep());
   DBLOCK_TRY(Connection* const connection, awake_connection());
   auto changed = connection->change(verb, parameters);
-  if (changed) return Effect{{}, changed->rows, changed->told};
+  if (changed) return Effect{{}, changed->rows, changed->reported};
   if (changed.error().native == k_duplicate_key) return Effect{};
   return std::unexpected(std::move(changed.error()));
 }
