@@ -217,7 +217,7 @@ TEST_CASE("what a server says before it is known reaches hook, status file, repo
   });
   const Words options{"--on-end", note_in(directory.file("told")), "--status-file", directory.file("status")};
   Process run(dblock_spawn_at(rogue.url(), run_words("k", options, {"true"})));
-  CHECK(run.wait() == exited(69));
+  CHECK(run.wait() == exited(77));
   REQUIRE(appears(directory.file("told")));
   const auto examined = dblock_at(rogue.url(), {"doctor", "--json"});
   const auto logged = dblock_at(rogue.url(), {"--log-format", "json", "inspect"});

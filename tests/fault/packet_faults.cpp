@@ -90,8 +90,9 @@ class Sweep {
   [[nodiscard]] virtual Words other_options() const { return {}; }
 
   // A machine that stands still for so long loses a lease; the command then says so.
-  static bool lasted_a_lease(const Trial& trial) {
-    return std::chrono::steady_clock::now() - trial.begun > k_trial_ttl;
+  static bool lasted_a_lease(const Trial& trial) { return lasted(trial, k_trial_ttl); }
+  static bool lasted(const Trial& trial, milliseconds length) {
+    return std::chrono::steady_clock::now() - trial.begun > length;
   }
   Finished direct(const Words& words) { return dblock(database_, words); }
   template <typename Ask>
@@ -400,20 +401,26 @@ class Pauses : public Sweep {
   Pauses(const char* name, bool ends) : Sweep(name), ends_(ends) {}
 
  private:
-  const std::string length_ = std::to_string(3 * slowness()) + "s";
+  const milliseconds length_ = 3s * slowness();
+  [[nodiscard]] Words pause(const Trial& trial) const {
+    return {"pause", "--key", trial.key, "--for", std::to_string(length_.count()) + "ms"};
+  }
   void set_up(Trial& trial) override {
-    if (ends_) static_cast<void>(direct({"pause", "--key", trial.key, "--for", length_}));
+    if (ends_) static_cast<void>(direct(pause(trial)));
   }
   [[nodiscard]] Words command(const Trial& trial) const override {
-    return ends_ ? Words{"resume", "--key", trial.key} : Words{"pause", "--key", trial.key, "--for", length_};
+    return ends_ ? Words{"resume", "--key", trial.key} : pause(trial);
   }
   std::string judge(const Trial& trial, Exit exit, const Process&) override {
     if (exit == exited(69)) return "";
+    // A machine that stands still for as long as the pause lasts sees its end.
+    if (!ends_ && exit == exited(64) && lasted(trial, length_)) return "";
     if (exit != exited(0)) return "; ended with " + to_string(exit);
     const std::string row = "SELECT COUNT(*) FROM dblock_pause WHERE pause_key=" + sql_hex(trial.key);
     const auto rows = ask([&](ServerDatabase& database) {
       return database.number(ends_ ? row + " AND end_time>UTC_TIMESTAMP(6)" : row);
     });
+    if (!ends_ && rows == 0 && lasted(trial, length_)) return "";
     return rows == (ends_ ? 0 : 1) ? "" : "; reported, but there are " + std::to_string(rows) + " pauses";
   }
 
