@@ -207,8 +207,8 @@ Result<std::variant<Acquired, Ending>> Acquisition::go() {
     return Ending::held(describe_refusal(held->status, !request_.wait.once()));
   const auto& lease = std::get<lease::Lease>(*outcome);
   warn_if_slow("acquiring", lock(), session_.grant_took(), request_.warn_after);
-  const SilenceWatch watch(settings_);
   if (keeper_) {
+    const SilenceWatch watch(settings_);
     DBLOCK_TRY(auto failed, hand_over(lease));
     if (failed) return std::move(*failed);
   }

@@ -30,7 +30,8 @@ SilenceWatch::SilenceWatch(const store::Settings& settings) {
       SystemClock clock;
       if (!clock.wait_until(clock.now() + process::k_silence, over_)) log::info(words);
     });
-  } catch (const std::system_error&) {  // the system gives us no thread: the work goes on without
+    // NOLINTNEXTLINE(bugprone-empty-catch): the system gives us no thread, and the work goes on without one
+  } catch (const std::system_error&) {
   }
 }
 

@@ -145,7 +145,7 @@ iif({this_boot} OR lock_value IS NULL, margin_us, 0), heartbeat_us, last_acquire
 last_exit_code, failures, success_acquired_at, success_released_at,
 iif({this_boot} AND lock_value IS NOT NULL, {now} + {step}, :wall), mode, slots, slot,
 (SELECT max(seen_until) FROM dblock_waiter AS place WHERE place.lock_key = dblock_lock.lock_key), replaceable, revoked_by,
-arrived_at, iif(job_ended_token = token, job_ended_at + {step}, NULL),
+arrived_at, iif(job_ended_token = token, job_ended_at, NULL),
 min(:wall, max(iif(lock_value IS NULL, update_time, 0), coalesce(hold_until, 0), coalesce({pause_end}, 0)))
 
 -- {asked_for} The row is one that a listing asks for.
