@@ -77,6 +77,7 @@ class Acquisition {
   }
   [[nodiscard]] lease::SessionEvents session_events() const;
   bool release_grant();
+  bool release_late_grant();
   std::string give_up();
   Ending interrupted(const process::Stop& stop, const std::string& when);
   Result<Ending> ended_before_grant();
@@ -109,11 +110,16 @@ lease::SessionEvents Acquisition::session_events() const {
 // lease after dblock's end.
 bool Acquisition::release_grant() {
   bool nothing_left = session_.cancel_acquire();
-  if (!nothing_left && !keeper_ && session_.may_be_granted_later())
-    nothing_left =
-        release_after_death(settings_, wanted_, lease::Actor::stopper, {lease::RunOutcome::not_run, {}});
+  if (!nothing_left && !keeper_ && session_.may_be_granted_later()) nothing_left = release_late_grant();
   if (nothing_left && keeper_) keeper_->dismiss();
   return nothing_left;
+}
+
+// For an acquisition without a keeper. A further signal ends it, and dblock.
+bool Acquisition::release_late_grant() {
+  const SilenceWatch watch(settings_);
+  signals_.restore_mask();
+  return release_after_death(settings_, wanted_, lease::Actor::stopper, {lease::RunOutcome::not_run, {}});
 }
 
 // What is left after it, for messages.
@@ -201,7 +207,11 @@ Result<std::variant<Acquired, Ending>> Acquisition::go() {
   if (!session_.done().raised()) return ended_before_grant();
   const auto outcome = session_.grant();
   const bool granted = outcome && std::holds_alternative<lease::Lease>(*outcome);
-  if (keeper_ && !granted && !session_.may_be_granted_later()) keeper_->dismiss();
+  if (!granted && session_.may_be_granted_later()) {
+    if (!keeper_) release_late_grant();
+  } else if (!granted && keeper_) {
+    keeper_->dismiss();
+  }
   if (!outcome) return std::unexpected(outcome.error());
   if (const auto* held = std::get_if<lease::Held>(&*outcome))
     return Ending::held(describe_refusal(held->status, !request_.wait.once()));

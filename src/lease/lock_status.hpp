@@ -79,7 +79,7 @@ struct LockStatus {
     return state == State::unknown || grantable_at() > server_time;
   }
   // The holder's command has ended, and its run keeps the lock until what the command left running has, too.
-  [[nodiscard]] bool waits_for_leftovers() const { return job_ended_at && state == State::held; }
+  [[nodiscard]] bool waits_for_leftovers() const { return job_ended_at.has_value(); }
   // Nothing but a pause keeps the lock from being granted.
   [[nodiscard]] bool only_paused() const { return pause && !kept_by_transaction && !refuses_requests(); }
   // Somebody may be waiting for the lock, by its own row.

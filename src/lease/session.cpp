@@ -94,7 +94,6 @@ bool Session::cancel_acquire() {
 // That the row does not show a grant is no proof while the statement may be on its way.
 bool Session::may_be_granted_later() const {
   const std::lock_guard lock(state_->mutex);
-  if (state_->grant && !*state_->grant && state_->grant->error().code == Errc::indeterminate) return true;
   return state_->reply_lost_at && state_->clock.now() < *state_->reply_lost_at + k_late_statement;
 }
 

@@ -132,6 +132,7 @@ lease::LockStatus read_status(const Row& columns) {
   status.arrived_at = time(row["arrived_at"]);
   status.refused_until = time(row["refused_until"]);
   status.state = state_of(status);
+  if (status.state != lease::State::held) status.job_ended_at.reset();  // nobody waits any more
   return status;
 }
 

@@ -183,7 +183,7 @@ GivenBack release_after_job(const EndedJob& job) {
   return Releasing(job).go();
 }
 
-void release_for_dead_run(const DeadRun& run) {
+bool release_for_dead_run(const DeadRun& run) {
   const lease::Promises& promises = run.request.promises;
   // The guardian of a further attempt does not know what earlier ones have left behind.
   const bool retried = run.request.retry.count > 0;
@@ -193,8 +193,8 @@ void release_for_dead_run(const DeadRun& run) {
   // The row counts --min-hold from the start of the granting statement, which may have had to wait.
   if (run.job.guarded_since && end.outcome != lease::RunOutcome::not_run)
     end.cooldown = std::max(end.cooldown, promises.hold_left(*run.job.guarded_since, BootClock::now()));
-  release_after_death(run.settings, run.wanted, some_left ? lease::Actor::holder : lease::Actor::stopper, end,
-                      awaited);
+  return release_after_death(run.settings, run.wanted,
+                             some_left ? lease::Actor::holder : lease::Actor::stopper, end, awaited);
 }
 
 }  // namespace dblock::app

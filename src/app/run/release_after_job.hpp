@@ -49,6 +49,7 @@ struct DeadRun {
 
 // Releases the lock in the guardian. Records how the job ended, as dblock would have; that dblock has
 // abandoned the run where the job or its leftovers had not ended by then.
-void release_for_dead_run(const DeadRun& run);
+// True when nothing is left of its request.
+bool release_for_dead_run(const DeadRun& run);
 
 }  // namespace dblock::app

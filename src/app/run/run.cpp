@@ -191,15 +191,19 @@ Ending Run::end_without_lease(const lease::AcquireOutcome& outcome) {
 }
 
 Result<Ending> Run::give_up_wait(const Stop& stop) {
-  const bool nothing_left = !session_ || session_->cancel_acquire();
+  bool nothing_left = !session_ || session_->cancel_acquire();
   if (nothing_left) supervisor_->dismiss_guardian();
   if (stop.reason == Stop::Reason::guardian) {
     // Nobody else is left who would release the lock.
     if (!nothing_left)
-      release_for_dead_run({request_, settings_, wanted_, {process::JobEnd{}, std::nullopt}});
+      nothing_left = release_for_dead_run({request_, settings_, wanted_, {process::JobEnd{}, std::nullopt}});
+    const std::string left = nothing_left ? ""
+                                          : "; if " + locks_ + " was taken, it frees itself within " +
+                                                format_duration(request_.timing.ttl + request_.timing.margin);
     return fail(Errc::internal,
                 "the guardian process died before the job could start; nothing was run. Was it killed by "
-                "hand? Run it again");
+                "hand? Run it again" +
+                    left);
   }
   if (session_) status_.waited = session_->waited();
   return interrupted_by(stop, "while waiting for " + locks_ + "; nothing was run");
