@@ -28,10 +28,12 @@ fail() {
 
 prepare() {
   mkdir -p "$copy"
+  # A file that has gone since an earlier call would still be built: folders of SQL are embedded whole.
+  find "$copy" -mindepth 1 -maxdepth 1 ! -name build -exec rm -rf {} +
   tar -C "$source_dir" --exclude=./build --exclude=./.git -cf - . | tar -C "$copy" -xf -
   # What an earlier call has broken is as old as its source again, and older than what was built of the mutant.
   if [ -e "$scratch/broken" ]; then
-    (cd "$copy" && xargs touch <"$scratch/broken")
+    (cd "$copy" && xargs touch -c <"$scratch/broken")
     rm "$scratch/broken"
   fi
   local launcher=()

@@ -4,7 +4,7 @@
 --
 -- SKIP LOCKED: the server skips a fence that another transaction has locked, and does not wait for that
 -- transaction. The fences of leases that run are not locked here, so that their holders' transactions need not
--- wait for a grant to another holder. The own row's locked fence counts as 0, because an exclusive grant waits for
+-- wait for a grant to another holder. The locked fence of a lock's own row counts as 0, because an exclusive grant waits for
 -- it when it writes.
 --
 -- The last two columns: until when the lock is paused. LOCK IN SHARE MODE: a plain read would see dblock_pause as it was

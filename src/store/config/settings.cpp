@@ -74,8 +74,13 @@ Result<void> check_complete(const PartialSettings& all, bool has_url, const std:
 Result<void> check_tls(const MariadbSettings& settings) {
   if (settings.tls == TlsMode::verify_ca && settings.tls_ca.empty())
     return fail(Errc::config, "tls=verify-ca needs tls-ca, the file with the certificates to trust");
+  // The group [client] may name files for other programs: those that no session reads must be there, no more.
+  const bool by_socket = std::ranges::all_of(
+      settings.hosts, [](const HostPort& host) { return host.host == "localhost" && host.port == 0; });
+  const bool without_tls = settings.tls == TlsMode::off || (settings.tls == TlsMode::prefer && by_socket);
   for (const auto* const path : {&settings.tls_ca, &settings.tls_cert, &settings.tls_key}) {
-    if (path->empty() || ::faccessat(AT_FDCWD, path->c_str(), R_OK, AT_EACCESS) == 0) continue;
+    const int needed = without_tls ? F_OK : R_OK;
+    if (path->empty() || ::faccessat(AT_FDCWD, path->c_str(), needed, AT_EACCESS) == 0) continue;
     return fail(Errc::config, with_errno("the TLS file " + *path + " cannot be read", errno) +
                                   "; check tls-ca, tls-cert and tls-key");
   }

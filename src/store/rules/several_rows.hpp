@@ -1,6 +1,6 @@
-// Grants of more than one row: of several keys, to readers, of slots. Each is one transaction. It locks the
-// own row of every lock first, in sorted order, so that requests which name the same keys in
-// another order cannot deadlock. A lock without a row gets its first row after that, in a transaction of its
+// Grants of more than one row: of several keys, to readers, of slots. Each is one transaction. It locks each
+// lock's own row first, in sorted order, so that requests which name the same keys in another order cannot
+// deadlock. A lock without a row gets its first row after that, in a transaction of its
 // own: two requests may deadlock there, and the database makes one of them try again.
 #pragma once
 

@@ -16,16 +16,17 @@ ServerError words_of(const HostPort& host, const ServerError& said) {
 }
 
 // Joins all hosts' errors in one sentence. The error number is that of a host that failed, not of one that
-// merely takes no writes, because the advice in the message depends on that number.
+// merely takes no writes, because the advice in the message depends on that number; and where one may come
+// back, not that of a host whose refusal lasts.
 ServerError all_words(const std::vector<ServerError>& said) {
-  ServerError all{said.back().native, ""};
+  ServerError all{0, ""};
   all.lasting = std::ranges::all_of(said, &ServerError::lasting);
   bool wrong_hosts_only = true;
   for (const auto& error : said) {
     all.text += (all.text.empty() ? "" : "; ") + error.text;
-    if (is_wrong_host(error)) continue;
-    wrong_hosts_only = false;
-    all.native = error.native;
+    const bool decides = all.lasting || !error.lasting;
+    if (decides && (all.native == 0 || !is_wrong_host(error))) all.native = error.native;
+    if (!is_wrong_host(error)) wrong_hosts_only = false;
   }
   if (wrong_hosts_only && said.size() > 1)
     all = {0, all.text +
