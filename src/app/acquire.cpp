@@ -17,7 +17,6 @@
 #include "app/words/describe.hpp"
 #include "app/words/ending.hpp"
 #include "app/words/session_reports.hpp"
-#include "base/duration.hpp"
 #include "process/signals.hpp"
 #include "process/watched_process.hpp"
 #include "store/open.hpp"
@@ -86,9 +85,6 @@ class Acquisition {
   auto insist(Call call) -> decltype(call());
   Result<void> hold_from_now(const lease::Lease& lease);
   Result<lease::Answer> read_row_back();
-  [[nodiscard]] std::string frees_itself() const {
-    return "frees itself within " + format_duration(request_.timing.ttl + request_.timing.margin);
-  }
   [[nodiscard]] std::string lock() const { return "lock " + quoted(request_.key); }
 
   const AcquireRequest& request_;
@@ -125,7 +121,7 @@ bool Acquisition::release_late_grant() {
 // What is left after it, for messages.
 std::string Acquisition::give_up() {
   if (release_grant()) return "nothing is held";
-  return "whether the lock was taken is not known; if it was, it " + frees_itself();
+  return "whether the lock was taken is not known; if it was, it " + describe_own_end(request_.timing);
 }
 
 Ending Acquisition::interrupted(const process::Stop& stop, const std::string& when) {
@@ -160,7 +156,7 @@ Result<std::optional<Ending>> Acquisition::hand_over(const lease::Lease& lease) 
   const bool released = release_grant();
   return fail(Errc::unreachable, "the keeper of " + lock() +
                                      " could not renew the lease over a connection of its own; the lock " +
-                                     (released ? "was released" : frees_itself()));
+                                     (released ? "was released" : describe_own_end(request_.timing)));
 }
 
 // What is left to do after the grant. When the connection breaks here, releases the lease: dblock's caller
@@ -171,9 +167,9 @@ auto Acquisition::insist(Call call) -> decltype(call()) {
   for (int i = 1; i < k_tries_after_grant && !done && may_pass(done.error()); ++i) done = call();
   if (!done) {
     const bool released = release_grant();
-    done.error().message +=
-        "; " + lock() +
-        (released ? " was granted and has been released" : " was granted and " + frees_itself());
+    done.error().message += "; " + lock() +
+                            (released ? " was granted and has been released"
+                                      : " was granted and " + describe_own_end(request_.timing));
   }
   return done;
 }

@@ -31,7 +31,9 @@ Ending lost(std::string message) {
   return Ending{.how = Ending::How::lost, .message = std::move(message)};
 }
 
-Result<Report> release_own(const ReleaseRequest& request, lease::LockBook& store, Clock& clock) {
+Result<Report> release_own(const ReleaseRequest& request, const store::Settings& settings,
+                           lease::LockBook& store, Clock& clock) {
+  const SilenceWatch watch(settings);
   const lease::LeaseRef ref{request.key, *request.owner, std::nullopt};
   const lease::ReleaseOptions how{.actor = lease::Actor::script,
                                   .end = {lease::RunOutcome::released, std::nullopt},
@@ -52,7 +54,9 @@ Result<Report> release_own(const ReleaseRequest& request, lease::LockBook& store
 }
 
 // Lists what --force --token could end: every lease and every cooldown, with the command for each.
-Result<Report> describe(const ReleaseRequest& request, lease::LockBook& store) {
+Result<Report> describe(const ReleaseRequest& request, const store::Settings& settings,
+                        lease::LockBook& store) {
+  const SilenceWatch watch(settings);
   DBLOCK_TRY(auto listing, store.list({.keys = {request.key}, .held_only = false, .from_primary = true}));
   Report report = report_on(request.key, Report::Action::described);
   const std::string command = "dblock release" + request.typed_store + " --key " +
@@ -151,14 +155,9 @@ Result<Report> release(const ReleaseRequest& request) {
   DBLOCK_TRY(const store::Settings settings, settings_from(request.database));
   SystemClock clock;
   const auto store = store::open_store(settings, {}, clock);
-  if (request.force && request.token) {
-    auto report = force(request, settings, *store);
-    store->end();
-    return report;
-  }
-  const SilenceWatch watch(settings);
-  if (request.force) return describe(request, *store);
-  auto report = release_own(request, *store, clock);
+  if (request.force && !request.token) return describe(request, settings, *store);
+  auto report =
+      request.force ? force(request, settings, *store) : release_own(request, settings, *store, clock);
   store->end();
   return report;
 }

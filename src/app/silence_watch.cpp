@@ -26,9 +26,9 @@ std::string describe_silence(const store::Settings& settings) {
 SilenceWatch::SilenceWatch(const store::Settings& settings) {
   if (!log::shows(log::Level::info)) return;
   try {
-    thread_ = std::thread([this, words = describe_silence(settings)] {
+    thread_ = std::thread([this, &settings] {
       SystemClock clock;
-      if (!clock.wait_until(clock.now() + process::k_silence, over_)) log::info(words);
+      if (!clock.wait_until(clock.now() + process::k_silence, over_)) log::info(describe_silence(settings));
     });
     // NOLINTNEXTLINE(bugprone-empty-catch): the system gives us no thread, and the work goes on without one
   } catch (const std::system_error&) {

@@ -9,7 +9,7 @@
 namespace dblock::app {
 
 // Once it has lived for process::k_silence, says which database is waited for, and how long at most. Its
-// thread blocks the signals that its maker blocks: make it after process::Signals.
+// thread blocks the signals that its maker blocks: make it after process::Signals. `settings` outlive it.
 class SilenceWatch {
  public:
   explicit SilenceWatch(const store::Settings& settings);

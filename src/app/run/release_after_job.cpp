@@ -164,8 +164,7 @@ void Releasing::say_daemons() const {
 
 void Releasing::warn_of_unknown_release() const {
   log::warning("the release of " + job_.locks + " could not be confirmed (" + job_.session.trouble() +
-               "); if it did not work, the lock frees itself within " +
-               format_duration(job_.request.timing.ttl + job_.request.timing.margin) +
+               "); if it did not work, the lock " + describe_own_end(job_.request.timing) +
                (missing_.empty() ? "" : ", and " + missing_));
 }
 

@@ -197,9 +197,8 @@ Result<Ending> Run::give_up_wait(const Stop& stop) {
     // Nobody else is left who would release the lock.
     if (!nothing_left)
       nothing_left = release_for_dead_run({request_, settings_, wanted_, {process::JobEnd{}, std::nullopt}});
-    const std::string left = nothing_left ? ""
-                                          : "; if " + locks_ + " was taken, it frees itself within " +
-                                                format_duration(request_.timing.ttl + request_.timing.margin);
+    const std::string left =
+        nothing_left ? "" : "; if " + locks_ + " was taken, it " + describe_own_end(request_.timing);
     return fail(Errc::internal,
                 "the guardian process died before the job could start; nothing was run. Was it killed by "
                 "hand? Run it again" +

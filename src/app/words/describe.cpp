@@ -55,6 +55,10 @@ std::string describe_cooldown(const LockStatus& status) {
          (failed ? ", which failed (--keep-on-failure or --min-hold)" : " (--min-hold)");
 }
 
+std::string describe_own_end(const lease::Timing& timing) {
+  return "frees itself within " + format_duration(timing.ttl + timing.margin);
+}
+
 std::string describe_leftovers(const LockStatus& status, Micros now) {
   if (!status.waits_for_leftovers()) return "";
   return "its command ended " + format_age(now - status.job_ended_at->since_epoch) +

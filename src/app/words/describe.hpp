@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "lease/store.hpp"
+#include "lease/timing.hpp"
 
 namespace dblock::app {
 
@@ -25,6 +26,9 @@ namespace dblock::app {
 // "its command ended 2m ago, and it waits for the leftovers": why a run holds its lock at `now`, by the
 // server's clock; empty where its command runs, or nothing is known.
 [[nodiscard]] std::string describe_leftovers(const lease::LockStatus& status, Micros now);
+
+// "frees itself within 33s": what becomes, counted from now, of a lock that was granted and is not released.
+[[nodiscard]] std::string describe_own_end(const lease::Timing& timing);
 
 // lock "k" is held by user@host:pid (job.sh) for 3m, note: n; its lease runs out in 1m50s unless renewed
 // lock "k" is paused until 2026-11-25T06:00:00Z by user@host: note
