@@ -1,6 +1,6 @@
 -- Serves: 2
--- One row for each lock (slot 0: its gate, and its exclusive holder), and one for each reader or holder of a
--- slot (slot 1 and up). Rows outlive their leases. A row is free if lock_value is NULL. All times are UTC by
+-- One row for each lock (slot 0: its own row, with its exclusive lease), and one for each reader or holder of a slot
+-- (slot 1 and up). Rows outlive their leases. A row is free if lock_value is NULL. All times are UTC by
 -- the server's clock, all *_us are microseconds. Types are short, because in ROW format each heartbeat writes
 -- the whole row into the binary log.
 CREATE TABLE IF NOT EXISTS dblock_lock (
@@ -16,7 +16,7 @@ CREATE TABLE IF NOT EXISTS dblock_lock (
   kind ENUM('run', 'acquire', 'sql') CHARACTER SET ascii COLLATE ascii_bin NOT NULL COMMENT 'what took the lease: a command, or an application by dblock_acquire()',
   mode ENUM('exclusive', 'shared', 'slot') CHARACTER SET ascii COLLATE ascii_bin NOT NULL DEFAULT 'exclusive'
     COMMENT 'of the last grant; in slot 0 that of the lock: unless exclusive, its holders have rows of their own',
-  slots INT UNSIGNED NOT NULL DEFAULT 1 COMMENT 'how many holders the last grant allowed; 0: exclusive, with other keys',
+  slots INT UNSIGNED NOT NULL DEFAULT 1 COMMENT 'how many holders the last grant allowed',
   ttl_us BIGINT NOT NULL COMMENT 'length of the lease',
   margin_us BIGINT NOT NULL COMMENT 'nobody may take over before expire_time + margin',
   heartbeat_us BIGINT NULL COMMENT 'the holder renews this often; NULL: it does not promise to',

@@ -21,7 +21,7 @@ BEGIN
   DECLARE v_pid, v_round, v_kept INT DEFAULT 0;
   DECLARE v_mode VARCHAR(16) DEFAULT NULL;
   DECLARE v_ours, v_is_free, v_is_new, v_was_new, v_is_lined, v_in_line, v_lasts BOOLEAN DEFAULT FALSE;
-  DECLARE v_replaceable, v_caught_up BOOLEAN DEFAULT FALSE;
+  DECLARE v_replaceable, v_waits_elsewhere, v_caught_up BOOLEAN DEFAULT FALSE;
   DECLARE v_arrival, v_place_ends, v_length, v_freed BIGINT DEFAULT NULL;
   DECLARE v_line VARCHAR(16) DEFAULT 'fifo';
   DECLARE v_slots INT DEFAULT 1;

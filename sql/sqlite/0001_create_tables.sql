@@ -1,6 +1,6 @@
 -- Serves: 1
--- One row for each lock (slot 0: its gate, and its exclusive holder), and one for each reader or holder of a
--- slot (slot 1 and up). Rows outlive their leases. A row is free if lock_value is NULL. All times are
+-- One row for each lock (slot 0: its own row, with its exclusive lease), and one for each reader or holder of a slot
+-- (slot 1 and up). Rows outlive their leases. A row is free if lock_value is NULL. All times are
 -- microseconds since the epoch, UTC; all *_us are microseconds. Not WITHOUT ROWID: usual rows would not fit
 -- into a page of the index.
 --
@@ -87,7 +87,8 @@ CREATE TABLE dblock_waiter (
   arrival INTEGER NOT NULL,      -- the request was first refused
   seen_until INTEGER NOT NULL,   -- the place counts until then; the waiter moves this on
   mode TEXT NOT NULL,
-  slots INTEGER NOT NULL,        -- 0: the request waits for other locks, too
+  slots INTEGER NOT NULL,        -- mode slot: the most holders at a time
+  waits_elsewhere INTEGER NOT NULL, -- the request waits for other locks, too
   line TEXT NOT NULL,            -- fifo, one or newest
   waiter_host TEXT NOT NULL,
   waiter_pid INTEGER NOT NULL,

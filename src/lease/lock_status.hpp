@@ -26,7 +26,7 @@ struct LockStatus {
   std::string key;  // raw bytes; may break Key's rules when the table was edited by hand
   State state = State::free;
   Kind kind = Kind::run;
-  Sharing sharing{};  // of the last grant; 0 slots: granted together with other keys
+  Sharing sharing{};  // of the last grant
   // 0: the lock's own row, also its exclusive holder's; from 1 on: a reader's or slot holder's.
   std::uint32_t slot = 0;
   std::string owner;  // empty: no holder

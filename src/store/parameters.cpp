@@ -128,7 +128,6 @@ Parameters grant_parameters(const lease::LeaseRequest& request, const lease::Key
   Parameters parameters{
       {"key", Scalar(key.bytes())},
       {"owner", Scalar(request.owner.text)},
-      {"several", flag(!request.further_keys.empty())},
       {"ttl", micros_or_null(request.terms.ttl)},
       {"margin", micros_or_null(request.terms.margin)},
       {"heartbeat", micros_or_null(request.terms.heartbeat)},
@@ -159,11 +158,10 @@ Parameters past_parameters(const lease::LockStatus& own_row) {
 
 Parameters place_parameters(const lease::LeaseRequest& request, Micros length) {
   const auto keys = lease::locks_of(request);
-  lease::Sharing sharing = request.sharing;
-  if (keys.size() > 1) sharing.slots = 0;  // Place::waits_elsewhere
   return keys_parameters(keys) + holder_parameters(request.kind, request.holder) +
-         sharing_parameters(sharing) +
+         sharing_parameters(request.sharing) +
          Parameters{{"owner", Scalar(request.owner.text)},
+                    {"waits_elsewhere", flag(keys.size() > 1)},
                     {"arrival", time_or_null(request.arrival)},
                     {"length", micros_or_null(length)},
                     {"line", Scalar(Word{lease::to_string(request.line)})}};

@@ -61,8 +61,8 @@ inline constexpr std::size_t k_by_bytes = 600;
 // since, limit, outcome, from, to: of one run more than the query's limit, so that it shows whether there are
 // more
 [[nodiscard]] Parameters history_parameters(const lease::HistoryQuery& query);
-// keys: all of the request, and of each member of a pool; owner, arrival, length, mode, slots, line, host,
-// pid, user
+// keys: all of the request, and of each member of a pool; owner, arrival, length, mode, slots,
+// waits_elsewhere, line, host, pid, user
 [[nodiscard]] Parameters place_parameters(const lease::LeaseRequest& request, Micros length);
 // pause_key, is_prefix, made_at: a stored pause
 [[nodiscard]] Parameters pause_names(const lease::Pause& pause);

@@ -165,7 +165,7 @@ lease::Place read_place(const Row& columns) {
                   static_cast<std::uint32_t>(unsigned_number(row["waiter_pid"])),
                   row["waiter_user"].value_or(""), lease::ServerTime{micros(row["arrival"])}};
   place.counts_until = lease::ServerTime{micros(row["seen_until"])};
-  place.waits_elsewhere = place.sharing.slots == 0;
+  place.waits_elsewhere = unsigned_number(row["waits_elsewhere"]) != 0;
   return place;
 }
 

@@ -73,9 +73,9 @@ inline constexpr std::string_view k_status_names[] = {
     "job_ended_at",
     "refused_until",
 };
-inline constexpr std::string_view k_place_names[] = {"lock_key",    "owner_id",  "arrival",     "mode",
-                                                     "slots",       "line",      "waiter_host", "waiter_pid",
-                                                     "waiter_user", "seen_until"};
+inline constexpr std::string_view k_place_names[] = {
+    "lock_key", "owner_id",    "arrival",    "mode",        "slots",     "waits_elsewhere",
+    "line",     "waiter_host", "waiter_pid", "waiter_user", "seen_until"};
 inline constexpr std::string_view k_pause_names[] = {"pause_key", "is_prefix", "end_time",
                                                      "paused_by", "note",      "create_time"};
 inline constexpr std::size_t k_status_columns = std::size(k_status_names);

@@ -124,14 +124,14 @@ enum class Verb : std::uint8_t {
 // `release` also `wakes`.
 inline constexpr std::array<std::string_view, 75> k_parameters{
     "key", "keys", "slot", "first_slot", "last_slot", "rows", "owner", "token", "of_kind", "leaves_nested",
-    "kind", "mode", "slots", "several", "ttl", "margin", "heartbeat", "min_hold", "period", "look_back",
-    "look_ahead", "host", "pid", "user", "command", "note", "mark", "until", "outcome", "exit_code",
-    "cooldown", "was_released", "is_success", "is_failure", "last_acquired", "last_released", "last_outcome",
+    "kind", "mode", "slots", "ttl", "margin", "heartbeat", "min_hold", "period", "look_back", "look_ahead",
+    "host", "pid", "user", "command", "note", "mark", "until", "outcome", "exit_code", "cooldown",
+    "was_released", "is_success", "is_failure", "last_acquired", "last_released", "last_outcome",
     "last_exit_code", "failures", "success_acquired", "success_released", "from", "to", "held_only",
     "own_rows_only", "limit", "forget_after", "since", "pause_key", "is_prefix", "made_at", "by",
-    "replaceable", "arrival", "length", "line", "line_until", "newest", "tells_job", "ended_ago", "before",
-    "without", "idle", "table", "version", "serves", "name", "changes", "proves_writes", "proves_membership",
-    "wakes",
+    "replaceable", "arrival", "length", "line", "waits_elsewhere", "line_until", "newest", "tells_job",
+    "ended_ago", "before", "without", "idle", "table", "version", "serves", "name", "changes",
+    "proves_writes", "proves_membership", "wakes",
     // SQLite only: set for every statement
     "boot", "wall", "offset", "boot_id"};
 

@@ -190,7 +190,7 @@ STORE_CASE("a look at the lock and its line tells what both tell, whatever the l
       const Place& seen = together->places[i];
       CHECK(seen.key == places[i].key);
       CHECK(seen.owner == places[i].owner);
-      CHECK(seen.sharing.mode == places[i].sharing.mode);
+      CHECK(seen.sharing == places[i].sharing);
       CHECK(seen.line == places[i].line);
       CHECK(seen.waiter.since == places[i].waiter.since);
       CHECK(seen.waiter.host == places[i].waiter.host);
@@ -213,8 +213,10 @@ STORE_CASE("a look at the lock and its line tells what both tell, whatever the l
   const auto reader = t.waits(reads("k", "reader"));
   const auto places = check_same();
   REQUIRE(places.size() == 4);
-  for (const auto& place : places)
+  for (const auto& place : places) {
     CHECK(place.waits_elsewhere == (place.owner.text == "several" || place.owner.text == "pool"));
+    CHECK(place.sharing.slots == 1);
+  }
   REQUIRE(t.store->pause({{"k", false}, Micros{1h}, "me@host", ""}));
   CHECK(check_same().size() == 4);
   t.frees(held);

@@ -402,7 +402,7 @@ TEST_CASE("mariadb: who waits reads no places but those in the line of its lock"
   REQUIRE(store->try_acquire(request_for("k", "owner")));
   t.database().sql(
       "INSERT INTO dblock_waiter SELECT CONCAT('waited/',seq),'other',UTC_TIMESTAMP(6),"
-      "UTC_TIMESTAMP(6)+INTERVAL 1 HOUR,1,'exclusive',1,'fifo','',0,'' FROM " +
+      "UTC_TIMESTAMP(6)+INTERVAL 1 HOUR,1,'exclusive',1,FALSE,'fifo','',0,'' FROM " +
       test::numbers(1, 20'000));
   t.database().sql("ANALYZE TABLE dblock_lock,dblock_fence,dblock_waiter");
   auto request = request_for("k", "waiter");

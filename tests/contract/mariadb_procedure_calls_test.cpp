@@ -1561,7 +1561,8 @@ TEST_CASE("mariadb procedures: whoever passes the line leaves the places of thos
                "SELECT COUNT(*) FROM information_schema.processlist WHERE db=DATABASE() AND "
                "state='User lock'") == 1;
   }));
-  const std::string others = ",seen_until,version,mode,slots,line,waiter_host,waiter_pid,waiter_user";
+  const std::string others =
+      ",seen_until,version,mode,slots,waits_elsewhere,line,waiter_host,waiter_pid,waiter_user";
   t.database.sql("INSERT INTO dblock_waiter (lock_key,owner_id,arrival" + others +
                  ") SELECT lock_key,'later',UTC_TIMESTAMP(6)" + others + " FROM dblock_waiter");
   keeper.sql("DO RELEASE_LOCK(" + gate + ")");

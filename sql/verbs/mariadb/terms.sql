@@ -252,12 +252,12 @@ dblock_history FORCE INDEX (dblock_history_time) WHERE recorded_at < {idle_since
 CONCAT('dblock.', LEFT(SHA2(CONCAT(DATABASE(), '/', :owner), 256), 48))
 
 -- {place} The columns of a place, in the order of src/store/rows.hpp.
-place.lock_key, place.owner_id, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', place.arrival), place.mode, place.slots, place.line,
-place.waiter_host, place.waiter_pid, place.waiter_user, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', place.seen_until)
+place.lock_key, place.owner_id, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', place.arrival), place.mode, place.slots,
+place.waits_elsewhere, place.line, place.waiter_host, place.waiter_pid, place.waiter_user, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', place.seen_until)
 
 -- {place_in_look} A place, with NULLs for the further columns of a look.
 {place}, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
-NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
+NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
 
 -- {new_end} Until when a place counts that is written now.
 {now} + INTERVAL :length MICROSECOND

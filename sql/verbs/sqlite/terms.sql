@@ -104,12 +104,12 @@ holder_note = :note, mode = :mode, slots = :slots
 place.seen_until > :wall AND place.seen_until <= :wall + 3660000000
 
 -- {place} The columns of a place, in the order of src/store/rows.hpp.
-place.lock_key, place.owner_id, place.arrival, place.mode, place.slots, place.line, place.waiter_host, place.waiter_pid,
-place.waiter_user, place.seen_until
+place.lock_key, place.owner_id, place.arrival, place.mode, place.slots, place.waits_elsewhere, place.line,
+place.waiter_host, place.waiter_pid, place.waiter_user, place.seen_until
 
 -- {place_in_look} A place, with NULLs for the further columns of a look.
 {place}, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
-NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
+NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
 
 -- {long_free} The row could have been granted for three seconds: who stands before the caller does not come.
 (iif(lock_value IS NULL, :wall - update_time, iif({this_boot}, {now} - expire_time - margin_us, 3000000)) >= 3000000
