@@ -108,7 +108,6 @@ enum class Verb : std::uint8_t {
   create_history_index,
   begin_history,
   end_history,
-  keeps_history,
   history_state,
   history_is_there,
   record_run,

@@ -152,6 +152,23 @@ TEST_CASE("mariadb: the count of failures begins at 0 in rows of an older dblock
   CHECK(t.database().number("SELECT failures FROM dblock_lock") == 1);
 }
 
+TEST_CASE("mariadb: a history that is kept is no version of the tables, and a migration leaves it as it is") {
+  MariadbUnderTest t;
+  const auto is_kept = [&] { return t.admin()->keeps_history().value(); };
+  CHECK_FALSE(is_kept());
+  t.keep_history(true);
+  t.keep_history(true);
+  CHECK(is_kept());
+  CHECK(t.database().number("SELECT COUNT(*) FROM dblock_schema") ==
+        static_cast<long long>(store::mariadb::migrations().size()));
+  CHECK(t.database().number("SELECT MIN(version) FROM dblock_schema") == 1);
+  t.database().sql("DELETE FROM dblock_schema WHERE version>1");
+  REQUIRE(t.admin()->apply());
+  CHECK(is_kept());
+  t.keep_history(false);
+  CHECK_FALSE(is_kept());
+}
+
 TEST_CASE("mariadb: a missing, empty, older or newer schema is refused with the way out") {
   MariadbUnderTest t(test::shared_server(), false);
   CHECK(refusal(t).message.find("dblock migrate") != std::string::npos);
@@ -167,7 +184,8 @@ TEST_CASE("mariadb: a missing, empty, older or newer schema is refused with the 
   // Of two newer versions one served this dblock, and the other no longer does.
   t.database().sql("UPDATE dblock_schema SET version=version-1000,serves=serves-1000");
   t.database().sql(
-      "INSERT INTO dblock_schema VALUES (1001,1001,'a',UTC_TIMESTAMP()),(1002,1,'b',UTC_TIMESTAMP())");
+      "INSERT INTO dblock_schema (version,serves,name,applied_at) "
+      "VALUES (1001,1001,'a',UTC_TIMESTAMP()),(1002,1,'b',UTC_TIMESTAMP())");
   CHECK(refusal(t).message.find("upgrade dblock") != std::string::npos);
   CHECK_FALSE(t.admin()->apply());
   t.database().sql("DELETE FROM dblock_schema");

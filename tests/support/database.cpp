@@ -66,8 +66,8 @@ class ServerStore final : public StoreBackend {
     return sql("SHOW TABLES").empty() ? 0 : root_.number("SELECT MAX(version) FROM dblock_schema");
   }
   void set_schema_version(long long version, long long serves) override {
-    sql("INSERT INTO dblock_schema VALUES (" + std::to_string(version) + ", " + std::to_string(serves) +
-        ", 'by_a_test.sql', UTC_TIMESTAMP(6))");
+    sql("INSERT INTO dblock_schema (version, serves, name, applied_at) VALUES (" + std::to_string(version) +
+        ", " + std::to_string(serves) + ", 'by_a_test.sql', UTC_TIMESTAMP(6))");
   }
   [[nodiscard]] std::string text(const std::string& bytes) const override { return sql_hex(bytes); }
   [[nodiscard]] std::string micros_of(const std::string& time) const override {

@@ -1,1 +1,1 @@
-INSERT INTO dblock_schema (version, serves, name, applied_at) VALUES (0, 0, 'history', {now})
+UPDATE dblock_schema USE INDEX (PRIMARY) SET keeps_history = TRUE WHERE version = 1

@@ -1,1 +1,1 @@
-DELETE FROM dblock_schema WHERE version = 0
+UPDATE dblock_schema USE INDEX (PRIMARY) SET keeps_history = FALSE WHERE version = 1

@@ -132,9 +132,8 @@ lease.token = LAST_INSERT_ID({next_token} * 1024 + :mark) DIV 1024,
 {write_grant}, lease.slots = 1,
 fence.token = IF(lock_value = :owner AND create_time = {now}, lease.token, {next_token})
 
--- {keeps_history} True if runs are recorded. `migrate --history on` leaves this mark beside the versions,
--- because every account may read those.
-EXISTS(SELECT 1 FROM dblock_schema USE INDEX (PRIMARY) WHERE version = 0)
+-- {keeps_history} True if runs are recorded. It stands beside the versions, because every account may read those.
+EXISTS(SELECT 1 FROM dblock_schema USE INDEX (PRIMARY) WHERE version = 1 AND keeps_history)
 
 -- {tell_history} The reply's insert id is the token if runs are recorded, else 0. So without a history no
 -- further statement is needed.

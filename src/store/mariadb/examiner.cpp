@@ -97,7 +97,7 @@ void try_privileges(ExaminerSession& session, HostFacts& facts) {
 }
 
 void read_history(ExaminerSession& session, HostFacts& facts) {
-  const std::string kept = session.value(render(Verb::keeps_history));
+  const std::string kept = session.value(render(Verb::history_state));
   if (kept.empty()) return;
   facts.keeps_history = kept != "0";
   if (!*facts.keeps_history) return;

@@ -69,7 +69,7 @@ class MariadbSchemaAdmin final : public SchemaAdmin {
   Result<bool> keeps_history() override {
     const Connection::Call call(connection_, "cannot look whether a history is kept");
     DBLOCK_CHECK(connection_.ensure_open());
-    DBLOCK_TRY(const auto found, connection_.read(render(Verb::keeps_history)));
+    DBLOCK_TRY(const auto found, connection_.read(render(Verb::history_state)));
     return !found.empty() && number(found.front()[0]) != 0;
   }
 
@@ -77,9 +77,8 @@ class MariadbSchemaAdmin final : public SchemaAdmin {
     const Connection::Call call(connection_, on ? "cannot begin the history" : "cannot end the history");
     DBLOCK_CHECK(connection_.ensure_open());
     if (on) DBLOCK_CHECK(connection_.change(render(Verb::create_history)));
-    const auto marked = connection_.change(render(on ? Verb::begin_history : Verb::end_history));
-    if (marked || marked.error().native == k_duplicate_key) return {};
-    return std::unexpected(marked.error());
+    DBLOCK_CHECK(connection_.change(render(on ? Verb::begin_history : Verb::end_history)));
+    return {};
   }
 
  private:

@@ -185,7 +185,7 @@ Result<void> ensure_schema(Connection& connection) {
 }
 
 Result<bool> keeps_history(Connection& connection) {
-  DBLOCK_TRY(const auto rows, connection.run(sql(Verb::keeps_history), {}, Phase::read));
+  DBLOCK_TRY(const auto rows, connection.run(sql(Verb::history_state), {}, Phase::read));
   return !rows.empty() && number(rows.front()[0]) > 0;
 }
 
