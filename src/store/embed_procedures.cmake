@@ -1,5 +1,5 @@
 # Writes OUTPUT, a C++ source that defines STORE::procedures() from the files FILES (a ;-list) of sql/procedures. In them
-# {name} becomes that term of sql/procedures/terms.sql or of the verbs' terms.sql, {verb name} the statement of that name in
+# {name} becomes that term of sql/procedures/terms.sql or of one for the verbs, {verb name} the statement of that name in
 # sql/verbs/STORE, and in all of these `:name` becomes the procedure's variable v_name. Of what a statement carries only if it
 # is asked for, procedures give the kind of the lease, and nothing else.
 # Run with: cmake -DFILES=… -DOUTPUT=… -DSTORE=… -P embed_procedures.cmake
@@ -21,6 +21,7 @@ function(insert_verbs text result)
   set(${result} "${text}" PARENT_SCOPE)
 endfunction()
 
+read_terms("${verbs}/../terms.sql" condense as_is)
 read_terms("${verbs}/terms.sql" condense as_is)
 set(terms "") # embed_verbs.cmake sees to it that those are used
 read_terms("${folder}/terms.sql" join_lines insert_verbs)

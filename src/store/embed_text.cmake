@@ -29,11 +29,10 @@ function(condense text result)
   set(${result} "${text}" PARENT_SCOPE)
 endfunction()
 
-# Terms may name terms that come before them.
 macro(expand text file)
   while("${${text}}" MATCHES "{([a-z_]+)}")
     if(NOT DEFINED term_${CMAKE_MATCH_1})
-      message(FATAL_ERROR "${file}: terms.sql has no {${CMAKE_MATCH_1}}, or only further down")
+      message(FATAL_ERROR "${file}: terms.sql has no {${CMAKE_MATCH_1}}")
     endif()
     set(term ${CMAKE_MATCH_1})
     list(APPEND used ${term})
@@ -42,7 +41,7 @@ macro(expand text file)
 endmacro()
 
 # Defines the terms of a file for expand(), and appends their names to `terms`. `shorten`: condense or join_lines.
-# `before`: a function that changes a term's text before it is expanded.
+# `before`: a function that changes a term's text before that. Terms may name any others, but never themselves.
 macro(read_terms file shorten before)
   read_text("${file}" rest)
   while("${rest}" MATCHES "-- {([a-z_]+)}")
@@ -56,7 +55,6 @@ macro(read_terms file shorten before)
     string(SUBSTRING "${rest}" 0 ${end} body)
     cmake_language(CALL ${shorten} "--${body}" body)
     cmake_language(CALL ${before} "${body}" body)
-    expand(body "terms.sql, {${name}}")
     if(DEFINED term_${name} OR body STREQUAL "")
       message(FATAL_ERROR "terms.sql: {${name}} is there twice, or empty")
     endif()

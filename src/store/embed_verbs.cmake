@@ -1,5 +1,5 @@
 # Writes OUTPUT, a C++ source that defines STORE::sql(Verb) from the files FILES (a ;-list) of sql/verbs. Each holds one
-# statement for people: comments and needless white space go, and {name} becomes the text of that name in terms.sql.
+# statement for people: comments and needless white space go, and {name} becomes the text of that name in a terms.sql.
 # Run with: cmake -DFILES=… -DOUTPUT=… -DSTORE=… -P embed_verbs.cmake
 
 cmake_minimum_required(VERSION 3.25)
@@ -8,6 +8,7 @@ include(${CMAKE_CURRENT_LIST_DIR}/embed_text.cmake)
 list(SORT FILES)
 list(GET FILES 0 first)
 get_filename_component(folder "${first}" DIRECTORY)
+read_terms("${folder}/../terms.sql" condense as_is)
 read_terms("${folder}/terms.sql" condense as_is)
 
 set(cases "")

@@ -1,5 +1,5 @@
 -- Parts that the statements of this folder share. `{name}` in a statement stands for the text that follows the
--- name here; `:name` is a parameter (src/store/verbs.hpp), and `[name|text]` is the text if that parameter is given: neither
+-- name here or in ../terms.sql; `:name` is a parameter (src/store/verbs.hpp), and `[name|text]` is the text if that parameter is given: neither
 -- NULL nor FALSE. So a statement carries no more than is asked for. Times are computed and compared on the server.
 --
 -- A statement names an index of each table that it reads or changes. A view has none: so where somebody has put a view in the
@@ -77,22 +77,15 @@ place.seen_until > {now} AND place.seen_until <= {now} + INTERVAL 61 MINUTE
 GREATEST(lease.update_time, COALESCE(lease.expire_time + INTERVAL lease.margin_us MICROSECOND, lease.update_time),
   COALESCE(lease.hold_until, lease.update_time), COALESCE(lease.paused_until, lease.update_time)) <= {now} - INTERVAL 3 SECOND
 
--- {our_turn} Nobody who waits for the row called `lease` stands before the caller; or the lock has been free for long, so that it goes to
--- whoever asks. A waiter with line = 'newest' leaves for another one, but not for a request that does not wait. Such a waiter itself is refused where a
--- request that came later was granted the lock. Sub-queries are safe here, because they only refuse.
-({long_free} OR 0 = (SELECT COUNT(*) FROM dblock_waiter AS place USE INDEX (PRIMARY)
-    WHERE place.lock_key = lease.lock_key AND place.owner_id <> :owner AND {counts}
-      AND (place.line <> 'newest' OR :arrival IS NULL)
-      AND (place.arrival < {arrival} OR (place.arrival = {arrival} AND place.owner_id < :owner))))
-  [newest|AND (lease.arrived_at IS NULL OR lease.arrived_at <= {arrival})]
+-- {places} The table of the places, for {our_turn}.
+dblock_waiter AS place USE INDEX (PRIMARY)
+
+-- {not_outrun} A condition more if the caller waits with line = 'newest': no request that came later was granted the lock.
+[newest|AND (lease.arrived_at IS NULL OR lease.arrived_at <= {arrival})]
 
 -- {line_of_others} Until when somebody else may be waiting for the row called `lease`.
-(SELECT MAX(place.seen_until) FROM dblock_waiter AS place USE INDEX (PRIMARY)
+(SELECT MAX(place.seen_until) FROM {places}
   WHERE place.lock_key = lease.lock_key AND place.owner_id <> :owner AND {counts})
-
--- {is_free} The row called `lease` can be granted to an exclusive holder, whoever waits. Only for a lock whose last grant was exclusive:
--- whether readers or holders of slots are gone is not in this row.
-mode = 'exclusive' AND (lock_value IS NULL OR {past_margin}) AND {not_cooling_down}{not_done} AND {not_paused}
 
 -- {is_named_lease} The lease that the caller names: in one row if the caller knows its slot, else in any of the key's.
 lock_key = :key AND slot BETWEEN :first_slot AND :last_slot AND lock_value = :owner
@@ -253,10 +246,6 @@ CONCAT('dblock.', LEFT(SHA2(CONCAT(DATABASE(), '/', :owner), 256), 48))
 -- {place} The columns of a place, in the order of src/store/rows.hpp.
 place.lock_key, place.owner_id, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', place.arrival), place.mode, place.slots,
 place.waits_elsewhere, place.line, place.waiter_host, place.waiter_pid, place.waiter_user, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', place.seen_until)
-
--- {place_in_look} A place, with NULLs for the further columns of a look.
-{place}, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
-NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
 
 -- {new_end} Until when a place counts that is written now.
 {now} + INTERVAL :length MICROSECOND

@@ -1,5 +1,5 @@
 -- Parts that the statements of this folder share. `{name}` in a statement stands for the text that follows the
--- name here; `:name` is a parameter (src/store/verbs.hpp). Every statement gets the present moment: :boot and
+-- name here or in ../terms.sql; `:name` is a parameter (src/store/verbs.hpp). Every statement gets the present moment: :boot and
 -- :wall are microseconds by the boot clock and by the wall clock, :offset is the distance between them,
 -- :boot_id names the boot.
 --
@@ -30,13 +30,16 @@ coalesce(hold_until - :wall > 2 * hold_us, 0)
 -- {not_cooling_down} The lock is not cooling down. Never NULL.
 (hold_until IS NULL OR hold_until <= :wall OR {hold_is_too_long})
 
--- {not_done} The caller names no period, or the key has no success dated within it (src/lease/promises.hpp). By
+-- {not_done} A condition more: the caller names no period, or the key has no success dated within it (src/lease/promises.hpp). By
 -- the wall clock: people mean that by a period, and it outlives the boot.
-(:period IS NULL OR success_acquired_at IS NULL OR success_acquired_at <= :wall - :look_back
+AND (:period IS NULL OR success_acquired_at IS NULL OR success_acquired_at <= :wall - :look_back
   OR success_acquired_at > :wall + :look_ahead)
 
 -- {pause_end} The end of the last pause that covers the row's key, or did; NULL: none is known.
 (SELECT max(end_time) FROM dblock_pause WHERE pause_key = iif(is_prefix, substr(lock_key, 1, length(pause_key)), lock_key))
+
+-- {not_paused} No pause covers the row.
+coalesce({pause_end}, 0) <= :wall
 
 -- {pause} The columns of a pause, in the order of src/store/rows.hpp.
 pause_key, is_prefix, end_time, paused_by, note, create_time
@@ -95,7 +98,7 @@ version = version + 1, lock_value = :owner, boot_id = :boot_id, boot_offset_us =
 update_time = :wall, expire_time = :wall + :ttl, lock_count = 1, kind = :kind, ttl_us = :ttl, margin_us = :margin,
 heartbeat_us = :heartbeat, hold_until = :wall + :min_hold, hold_us = :min_hold,
 keep_until = iif(:period IS NULL, keep_until, max(coalesce(keep_until, 0), :wall + :period)),
-revoke_time = NULL, revoked_by = NULL, replaceable = :replaceable, arrived_at = coalesce(:arrival, :wall),
+revoke_time = NULL, revoked_by = NULL, replaceable = :replaceable, arrived_at = {arrival},
 holder_host = :host, holder_pid = :pid, holder_user = :user, holder_command = :command,
 holder_note = :note, mode = :mode, slots = :slots
 
@@ -107,32 +110,26 @@ place.seen_until > :wall AND place.seen_until <= :wall + 3660000000
 place.lock_key, place.owner_id, place.arrival, place.mode, place.slots, place.waits_elsewhere, place.line,
 place.waiter_host, place.waiter_pid, place.waiter_user, place.seen_until
 
--- {place_in_look} A place, with NULLs for the further columns of a look.
-{place}, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
-NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
-
 -- {long_free} The row could have been granted for three seconds: who stands before the caller does not come.
 (iif(lock_value IS NULL, :wall - update_time, iif({this_boot}, {now} - expire_time - margin_us, 3000000)) >= 3000000
   AND (hold_until IS NULL OR hold_until <= :wall - 3000000)
   AND coalesce({pause_end}, 0) <= :wall - 3000000)
 
--- {nobody_waits} Nobody else waits for the lock.
-NOT EXISTS(SELECT 1 FROM dblock_waiter AS place
-  WHERE place.lock_key = dblock_lock.lock_key AND place.owner_id <> :owner AND {counts})
+-- {nobody_waits} Nobody else waits for the row called `lease`.
+NOT EXISTS(SELECT 1 FROM {places}
+  WHERE place.lock_key = lease.lock_key AND place.owner_id <> :owner AND {counts})
 
--- {our_turn} Nobody who waits for the row stands before the caller, who came at :arrival (NULL: comes now); or the lock has been free
--- for long, so that it goes to whoever asks. A waiter with line = 'newest' leaves for another one, but not for a request that does not
--- wait. Such a waiter itself is refused where a request that came later was granted the lock.
-(({long_free} OR NOT EXISTS(SELECT 1 FROM dblock_waiter AS place
-    WHERE place.lock_key = dblock_lock.lock_key AND place.owner_id <> :owner AND {counts}
-      AND (place.line <> 'newest' OR :arrival IS NULL)
-      AND (place.arrival, place.owner_id) < (coalesce(:arrival, :wall), :owner)))
-  AND (NOT :newest OR arrived_at IS NULL OR arrived_at <= coalesce(:arrival, :wall)))
+-- {places} The table of the places, for {our_turn}.
+dblock_waiter AS place
+
+-- {arrival} When the caller's request began to wait; one that does not wait comes now.
+coalesce(:arrival, :wall)
+
+-- {not_outrun} A condition more if the caller waits with line = 'newest': no request that came later was granted the lock.
+AND (NOT :newest OR arrived_at IS NULL OR arrived_at <= {arrival})
 
 -- {grant} The statement that takes a lock for one exclusive holder, but for who waits.
-UPDATE dblock_lock SET token = max(token + 1, :wall), {write_grant}
-WHERE lock_key = :key AND slot = 0 AND mode = 'exclusive' AND (lock_value IS NULL OR {past_margin})
-  AND {not_cooling_down} AND {not_done} AND coalesce({pause_end}, 0) <= :wall
+UPDATE dblock_lock AS lease SET token = max(token + 1, :wall), {write_grant} WHERE lock_key = :key AND slot = 0 AND {is_free}
 
 -- {status} The columns of a status row, in the order of src/store/rows.hpp. A lease of an earlier boot ended
 -- with that boot at the latest, and needs no margin. The last column is the latest of: the last change,
