@@ -28,6 +28,7 @@ struct RowState {
   Micros freed{0};
   Micros margin{0};
   std::optional<Micros> expires{}, revoked{}, hold_until{}, succeeded{};
+  std::optional<Micros> hold_length{};   // of the cooldown, as it was asked for; nullopt: not known
   std::optional<Micros> paused_until{};  // for a store whose rows tell it
 };
 
@@ -35,7 +36,7 @@ struct RowState {
 inline constexpr const char* k_row_columns =
     "lock_key,slot,mode,slots,lock_value,lock_count,create_time,update_time,expire_time,revoke_time,"
     "hold_until,success_acquired_at,success_released_at,token,margin_us,"
-    "version,kind,ttl_us,holder_host,holder_pid,holder_user,holder_command,holder_note";
+    "version,kind,ttl_us,holder_host,holder_pid,holder_user,holder_command,holder_note,hold_us";
 using TimeAsSql = std::function<std::string(std::optional<Micros> from_now)>;
 [[nodiscard]] std::string row_values(const RowState& row, const TimeAsSql& time);
 

@@ -1,9 +1,11 @@
 // The contract of the grant: which lock, in which state, is granted to an exclusive request. The rule stands
-// in several texts: {is_free} of sql/verbs/mariadb/terms.sql, {grant} of sql/verbs/sqlite/terms.sql,
-// store/rules/sharing.cpp, and {become_exclusive} of sql/procedures/terms.sql. Here it is told once more, as
-// the manual tells it, and each text must give the same verdict for every state.
+// in {is_free} and {our_turn} of sql/verbs/terms.sql, whose conditions each store counts on clocks of its
+// own, in store/rules/sharing.cpp and lease/line.cpp, and in {become_exclusive} of sql/procedures/terms.sql.
+// Here it is told once more, as the manual tells it, and each text must give the same verdict for every
+// state.
 #include <algorithm>
 #include <array>
+#include <set>
 
 #include "contract/store_fixture.hpp"
 #include "lease/line.hpp"
@@ -20,22 +22,28 @@ std::string row_values(const RowState& row, const TimeAsSql& time) {
                          row.succeeded, row.succeeded})
     values += "," + time(at);
   return values + (row.was_granted ? ",1000," : ",0,") + std::to_string(row.margin.count()) +
-         ",1,'run',60000000,'host',4711,'user','job',''";
+         ",1,'run',60000000,'host',4711,'user','job',''," +
+         (row.hold_length ? std::to_string(row.hold_length->count()) : "NULL");
 }
 
 namespace {
 
 enum class HolderIs { nobody, running, within_margin, past_margin, revoked };
-enum class TimeIs { never, running, past };
-enum class SuccessIs { never, within_period, longer_ago };
-enum class LineIs { empty, before, ended, absent };
+enum class PauseIs { never, running, past };
+// The last ones of each are there only where a clock was set back.
+enum class CooldownIs { never, running, past, longer_than_asked };
+enum class SuccessIs { never, within_period, longer_ago, little_ahead, far_ahead };
+// Another's place. absent: the lock has been free for long, and its waiter does not come. newest: that waiter
+// leaves for others who wait.
+enum class LineIs { empty, there, ended, absent, newest, counts_too_long };
 enum class LastGrant { no_row, never, exclusive, slots };
 
 struct LockState {
   HolderIs holder{};
-  TimeIs cooldown{}, pause{};
+  CooldownIs cooldown{};
+  PauseIs pause{};
   SuccessIs success{};
-  LineIs line{};  // another's place; absent: the lock has been free for long, and its waiter does not come
+  LineIs line{};
   LastGrant last{};
 };
 
@@ -47,18 +55,36 @@ constexpr Micros k_margin_of_states = 10s;
 // Between a tenth less than the period and the period itself lies a success that counts no more.
 constexpr OncePer k_once_an_hour{1h};
 
+// Whether the request waits itself, and then where in the line.
+enum class Stands { nowhere, behind, before };
+
 // A way to ask for the lock.
 struct Way {
   const char* name;
   bool several = false;       // with a second key, which is free
   bool looks = false;         // look() and not try_acquire()
   bool names_period = false;  // --once-per
+  Stands stands{};
 };
-// Where the store is one for applications, dblock_acquire answers the first.
-constexpr std::array k_ways{Way{"singly"}, Way{"singly, by a look", false, true, true},
+// Where the store is one for applications, dblock_acquire answers those of one key that name no period.
+constexpr std::array k_ways{Way{"singly"},
+                            Way{"singly, by a look", false, true, true},
                             Way{"singly, once an hour", false, false, true},
                             Way{"with a second key, by a look", true, true, true},
-                            Way{"with a second key", true, false, true}};
+                            Way{"with a second key", true, false, true},
+                            Way{"singly, behind in the line", false, false, false, Stands::behind},
+                            Way{"singly, before in the line", false, false, false, Stands::before},
+                            Way{"with a second key, behind in the line", true, false, false, Stands::behind},
+                            Way{"with a second key, before in the line", true, false, false, Stands::before}};
+
+// What the line has nothing to do with is asked for without a place.
+std::vector<Way> ways_to(const LockState& lock) {
+  const bool is_plain = lock.success == SuccessIs::never && lock.cooldown == CooldownIs::never;
+  std::vector<Way> ways;
+  std::ranges::copy_if(k_ways, std::back_inserter(ways),
+                       [&](const Way& way) { return is_plain || way.stands == Stands::nowhere; });
+  return ways;
+}
 
 enum class Verdict { granted, held, done, error };
 
@@ -71,7 +97,8 @@ struct RuleLine {
 constexpr std::array k_rule{
     RuleLine{"when a job under this key last succeeded less than D - D/10 ago, do not start",
              [](const LockState& lock, const Way& way) {
-               return way.names_period && lock.success == SuccessIs::within_period;
+               return way.names_period &&
+                      (lock.success == SuccessIs::within_period || lock.success == SuccessIs::little_ahead);
              },
              Verdict::done},
     RuleLine{"a lease is never granted while another of the same lock is within expire_time + margin",
@@ -83,13 +110,20 @@ constexpr std::array k_rule{
              [](const LockState& lock, const Way&) { return lock.holder == HolderIs::revoked; },
              Verdict::held},
     RuleLine{"a cooldown keeps the lock after the job has ended",
-             [](const LockState& lock, const Way&) { return lock.cooldown == TimeIs::running; },
+             [](const LockState& lock, const Way&) { return lock.cooldown == CooldownIs::running; },
              Verdict::held},
     RuleLine{"no new grant under a paused key until the pause ends",
-             [](const LockState& lock, const Way&) { return lock.pause == TimeIs::running; }, Verdict::held},
+             [](const LockState& lock, const Way&) { return lock.pause == PauseIs::running; }, Verdict::held},
     RuleLine{"refused while a place before the caller's is alive; a lock that has been free for 3 s goes to "
              "whoever asks",
-             [](const LockState& lock, const Way& way) { return !way.looks && lock.line == LineIs::before; },
+             [](const LockState& lock, const Way& way) {
+               return !way.looks && way.stands != Stands::before && lock.line == LineIs::there;
+             },
+             Verdict::held},
+    RuleLine{"newest: a waiting run leaves when another begins to wait",
+             [](const LockState& lock, const Way& way) {
+               return !way.looks && way.stands == Stands::nowhere && lock.line == LineIs::newest;
+             },
              Verdict::held},
 };
 
@@ -118,11 +152,19 @@ std::vector<Enum> up_to(Enum last) {
 }
 
 // A row that was never granted has no holder, cooldown or success. Since when a lock without a row is free
-// nobody knows. A success has nothing to do with waiters that do not come.
+// nobody knows, and until a cooldown that does not count seems to end, the lock is not called free for long.
+// A success has nothing to do with waiters that do not come. What a set clock leaves, and a waiter that
+// leaves for others, are tried where nothing else refuses.
 bool can_be(const LockState& lock) {
-  if (lock.line == LineIs::absent && (lock.last == LastGrant::no_row || lock.success != SuccessIs::never))
+  const bool is_seldom =
+      lock.cooldown > CooldownIs::past || lock.success > SuccessIs::longer_ago || lock.line > LineIs::absent;
+  const bool is_free = lock.pause == PauseIs::never &&
+                       (lock.holder == HolderIs::nobody || lock.holder == HolderIs::past_margin);
+  if (is_seldom && !is_free) return false;
+  if (lock.line == LineIs::absent && (lock.last == LastGrant::no_row || lock.success != SuccessIs::never ||
+                                      lock.cooldown > CooldownIs::past))
     return false;
-  return was_granted(lock) || (lock.holder == HolderIs::nobody && lock.cooldown == TimeIs::never &&
+  return was_granted(lock) || (lock.holder == HolderIs::nobody && lock.cooldown == CooldownIs::never &&
                                lock.success == SuccessIs::never);
 }
 
@@ -130,10 +172,10 @@ bool can_be(const LockState& lock) {
 std::vector<LockState> all_states(bool of_slots) {
   std::vector<LockState> states;
   for (const auto last : up_to(LastGrant::slots))
-    for (const auto line : up_to(LineIs::absent))
-      for (const auto success : up_to(SuccessIs::longer_ago))
-        for (const auto pause : up_to(TimeIs::past))
-          for (const auto cooldown : up_to(TimeIs::past))
+    for (const auto line : up_to(LineIs::counts_too_long))
+      for (const auto success : up_to(SuccessIs::far_ahead))
+        for (const auto pause : up_to(PauseIs::past))
+          for (const auto cooldown : up_to(CooldownIs::longer_than_asked))
             for (const auto holder : up_to(HolderIs::revoked)) {
               const LockState state{holder, cooldown, pause, success, line, last};
               if ((last == LastGrant::slots) == of_slots && can_be(state)) states.push_back(state);
@@ -141,9 +183,16 @@ std::vector<LockState> all_states(bool of_slots) {
   return states;
 }
 
-std::optional<Micros> ends(TimeIs time, Micros freed) {
-  if (time == TimeIs::never) return std::nullopt;
-  return time == TimeIs::running ? Micros{1h} : freed;
+template <typename Time>
+std::optional<Micros> ends(Time time, Micros freed) {
+  if (time == Time::never) return std::nullopt;
+  return time == Time::past ? freed : Micros{1h};
+}
+
+std::optional<Micros> succeeded(SuccessIs success) {
+  static constexpr std::array<Micros, 4> k_times{-53min, -55min, 5min, 7min};
+  if (success == SuccessIs::never) return std::nullopt;
+  return k_times.at(static_cast<std::size_t>(success) - 1);
 }
 
 // The lock's own row, and where its last holders had slots, the rows of these: the second one has the state.
@@ -163,8 +212,8 @@ std::vector<RowState> rows_of(const LockState& lock, const std::string& name) {
   }
   RowState& state = rows.back();
   state.hold_until = ends(lock.cooldown, freed);
-  if (lock.success != SuccessIs::never)
-    state.succeeded = lock.success == SuccessIs::within_period ? -53min : -55min;
+  if (lock.cooldown == CooldownIs::longer_than_asked) state.hold_length = 1min;
+  state.succeeded = succeeded(lock.success);
   if (lock.holder == HolderIs::nobody) return rows;
   state.owner = "holder";
   state.expires = lock.holder == HolderIs::within_margin ? -k_margin_of_states / 2
@@ -185,35 +234,55 @@ class Rule : public Fixture {
     const BootTime made_at = BootClock::now();
     make(lock);
     std::vector<Verdict> verdicts;
-    for (const Way& way : k_ways) verdicts.push_back(ask(way));
+    for (const Way& way : ways_to(lock)) verdicts.push_back(ask(way));
     if (BootClock::now() - made_at >= k_line_patience - 500ms) return std::nullopt;
     return verdicts;
   }
 
  private:
   // A lock for each try, since a grant changes it.
-  [[nodiscard]] std::vector<std::string> asked() const {
-    return {prefix_ + "plain", prefix_ + "once", prefix_ + "several"};
+  [[nodiscard]] std::string lock_for(const Way& way) const {
+    return prefix_ +
+           (way.several        ? "several"
+            : way.names_period ? "once"
+                               : "plain") +
+           std::to_string(static_cast<int>(way.stands));
   }
-  [[nodiscard]] std::string free_one() const { return "free" + prefix_; }
+  static std::string free_one(const std::string& name) { return "free" + name; }
 
   void make(const LockState& lock) {
-    std::vector<RowState> rows{{.key = free_one(), .freed = -1min}};
-    for (const auto& name : asked()) std::ranges::copy(rows_of(lock, name), std::back_inserter(rows));
+    std::set<std::string> names;
+    for (const Way& way : ways_to(lock)) names.insert(lock_for(way));
+    std::vector<RowState> rows;
+    for (const auto& name : names) {
+      rows.push_back({.key = free_one(name), .freed = -1min});
+      std::ranges::copy(rows_of(lock, name), std::back_inserter(rows));
+    }
     under_test->add_rows(rows);
     under_test->set_pause(prefix_, ends(lock.pause, rows.back().freed));
-    if (lock.line == LineIs::empty) return;
-    auto other = asks_for_all(asked(), "waiter");
-    other.arrival = waiter_->stand_in_line(other, 75s, true).value();
+    arrival_.reset();
+    if (lock.line != LineIs::empty) make_others_wait(lock.line, {names.begin(), names.end()});
+  }
+
+  void make_others_wait(LineIs line, std::vector<std::string> names) {
+    auto other = asks_for_all(std::move(names), "waiter");
+    if (line == LineIs::newest) other.line = Line::newest;
+    other.arrival = waiter_->stand_in_line(other, line == LineIs::counts_too_long ? 2h : 75s, true).value();
+    arrival_ = other.arrival;
     // The lock's row still says that somebody may be waiting.
-    if (lock.line == LineIs::ended) REQUIRE(waiter_->stand_in_line(other, 1us, false));
+    if (line == LineIs::ended) REQUIRE(waiter_->stand_in_line(other, 1us, false));
+  }
+
+  void stand(LeaseRequest& request, Stands where) {
+    if (where == Stands::before && arrival_) request.arrival = ServerTime{arrival_->since_epoch - 1s};
+    request.arrival = store->stand_in_line(request, 75s, true).value();
   }
 
   Verdict ask(const Way& way) {
-    const std::string name = way.several ? "several" : way.names_period ? "once" : "plain";
-    const std::vector<std::string> names{prefix_ + name, free_one()};
+    const std::vector<std::string> names{lock_for(way), free_one(lock_for(way))};
     auto request = way.several ? asks_for_all(names, "us") : asks(names.front(), "us");
     if (way.names_period) request.promises.once_per = k_once_an_hour;
+    if (way.stands != Stands::nowhere) stand(request, way.stands);
     const auto answer = way.looks ? store->look(request) : store->try_acquire(request);
     if (!answer && answer.error().code == Errc::usage) return Verdict::held;
     if (!answer) UNSCOPED_INFO(answer.error().message);
@@ -224,6 +293,7 @@ class Rule : public Fixture {
 
   std::unique_ptr<LeaseStore> waiter_ = under_test->open();
   std::string prefix_;
+  std::optional<ServerTime> arrival_;  // of the other request
   int states_ = 0;
 };
 
@@ -235,9 +305,11 @@ std::string in_words(Verdict verdict) {
 std::string in_words(const LockState& lock) {
   static constexpr std::array k_holders{"nobody", "running", "within the margin", "past the margin",
                                         "revoked"};
-  static constexpr std::array k_times{"never", "running", "past"};
-  static constexpr std::array k_successes{"never", "within the period", "longer ago"};
-  static constexpr std::array k_lines{"empty", "before us", "ended", "before us, and does not come"};
+  static constexpr std::array k_times{"never", "running", "past", "longer than asked for"};
+  static constexpr std::array k_successes{"never", "within the period", "longer ago", "a little ahead",
+                                          "far ahead"};
+  static constexpr std::array k_lines{
+      "empty", "somebody", "ended", "somebody who does not come", "newest one", "somebody, for too long"};
   static constexpr std::array k_last{"no row", "never", "exclusive", "slots"};
   const auto word = [](const auto& words, auto value) {
     return std::string(words.at(static_cast<std::size_t>(value)));
@@ -252,9 +324,10 @@ void compare_verdicts(bool of_slots) {
   for (const LockState& lock : all_states(of_slots)) {
     auto verdicts = t.verdicts(lock);
     while (!verdicts) verdicts = t.verdicts(lock);
-    for (std::size_t i = 0; i < k_ways.size(); ++i) {
-      const RuleLine& line = line_of_rule(lock, k_ways[i]);
-      INFO(in_words(lock) + "; asked: " + k_ways[i].name + "; the rule: " + line.words);
+    const auto ways = ways_to(lock);
+    for (std::size_t i = 0; i < ways.size(); ++i) {
+      const RuleLine& line = line_of_rule(lock, ways[i]);
+      INFO(in_words(lock) + "; asked: " + ways[i].name + "; the rule: " + line.words);
       CHECK(in_words((*verdicts)[i]) == in_words(line.verdict));
     }
   }
