@@ -15,6 +15,11 @@ Scalar number_of(std::uint32_t number) {
   return std::int64_t{number};
 }
 
+Scalar number_or_null(const std::optional<int>& number) {
+  if (!number) return nullptr;
+  return std::int64_t{*number};
+}
+
 Scalar token_or_null(const std::optional<lease::Token>& token) {
   if (!token) return nullptr;
   return token->value;
@@ -30,11 +35,6 @@ Scalar micros_or_null(std::optional<Micros> length) {
 Scalar time_or_null(const std::optional<lease::ServerTime>& time) {
   if (!time) return nullptr;
   return std::int64_t{time->since_epoch.count()};
-}
-
-Scalar number_or_null(const std::optional<int>& number) {
-  if (!number) return nullptr;
-  return std::int64_t{*number};
 }
 
 Parameters operator+(Parameters some, Parameters more) {

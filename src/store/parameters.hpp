@@ -21,7 +21,6 @@ inline constexpr std::size_t k_by_bytes = 600;
 
 [[nodiscard]] Scalar micros_or_null(std::optional<Micros> length);
 [[nodiscard]] Scalar time_or_null(const std::optional<lease::ServerTime>& time);
-[[nodiscard]] Scalar number_or_null(const std::optional<int>& number);
 [[nodiscard]] inline Value flag(bool on) {
   return Scalar(std::int64_t{on ? 1 : 0});
 }

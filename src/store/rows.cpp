@@ -32,11 +32,7 @@ Number parsed(const Field& field) {
 }
 
 lease::Sharing sharing(const Field& mode, const Field& slots) {
-  lease::Sharing found;
-  if (mode == to_string(lease::Mode::shared)) found.mode = lease::Mode::shared;
-  if (mode == to_string(lease::Mode::slot)) found.mode = lease::Mode::slot;
-  found.slots = static_cast<std::uint32_t>(unsigned_number(slots));
-  return found;
+  return {read_mode(mode), static_cast<std::uint32_t>(unsigned_number(slots))};
 }
 
 std::optional<lease::PastRun> last_run(const StatusRow& row) {
@@ -101,6 +97,12 @@ Micros micros(const Field& field) {
 std::optional<lease::ServerTime> time(const Field& field) {
   if (!field) return std::nullopt;
   return lease::ServerTime{micros(field)};
+}
+
+lease::Mode read_mode(const Field& field) {
+  if (field == to_string(lease::Mode::shared)) return lease::Mode::shared;
+  if (field == to_string(lease::Mode::slot)) return lease::Mode::slot;
+  return lease::Mode::exclusive;
 }
 
 lease::State state_of(const lease::LockStatus& status) {

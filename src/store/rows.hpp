@@ -86,6 +86,8 @@ inline constexpr std::size_t k_status_columns = std::size(k_status_names);
 // A time since the epoch or a duration, at most 36,000 years from 0: sums of several do not overflow.
 [[nodiscard]] Micros micros(const Field& field);
 [[nodiscard]] std::optional<lease::ServerTime> time(const Field& field);
+// A word that is no mode reads as exclusive.
+[[nodiscard]] lease::Mode read_mode(const Field& field);
 
 // A row of at least the k_status_columns columns.
 [[nodiscard]] lease::LockStatus read_status(const Row& row);

@@ -224,7 +224,7 @@ WHERE own.expire_time IS NULL AND own.update_time < {idle_since} AND own.slot = 
   AND 0 = (SELECT COUNT(*) FROM dblock_lock FORCE INDEX (PRIMARY)
     WHERE lock_key = own.lock_key AND NOT COALESCE({forgettable}, FALSE))
 
--- {run} The columns of a recorded run, in the order of src/store/rules/history.hpp.
+-- {run} The columns of a recorded run, in the order of src/store/rules/history.cpp.
 lock_key, token, lock_value, kind, mode, holder_host, holder_pid, holder_user, holder_command, holder_note,
 TIMESTAMPDIFF(MICROSECOND, '1970-01-01', acquired_at), TIMESTAMPDIFF(MICROSECOND, '1970-01-01', released_at),
 TIMESTAMPDIFF(MICROSECOND, '1970-01-01', recorded_at), outcome, exit_code

@@ -157,7 +157,7 @@ lock_value IS NULL AND update_time < :wall - :forget_after AND token < :wall - :
 dblock_lock AS own WHERE slot = 0 AND update_time < :wall - :forget_after
   AND NOT EXISTS(SELECT 1 FROM dblock_lock WHERE lock_key = own.lock_key AND ({forgettable}) IS NOT TRUE)
 
--- {run} The columns of a recorded run, in the order of src/store/rules/history.hpp.
+-- {run} The columns of a recorded run, in the order of src/store/rules/history.cpp.
 lock_key, token, lock_value, kind, mode, holder_host, holder_pid, holder_user, holder_command, holder_note, acquired_at,
 released_at, recorded_at, outcome, exit_code
 

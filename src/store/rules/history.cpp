@@ -1,9 +1,12 @@
 #include "store/rules/history.hpp"
 
+#include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "base/log.hpp"
 #include "store/parameters.hpp"
+#include "store/rows.hpp"
 #include "store/rules/table_lease_store.hpp"
 
 namespace dblock::store {
@@ -18,10 +21,42 @@ Parameters run_parameters(const EndedRun& run) {
          end_parameters(run.end);
 }
 
-lease::Mode mode_of(const Field& field) {
-  if (field == to_string(lease::Mode::shared)) return lease::Mode::shared;
-  if (field == to_string(lease::Mode::slot)) return lease::Mode::slot;
-  return lease::Mode::exclusive;
+// The columns of {run} in sql/verbs/*/terms.sql.
+lease::RecordedRun read_recorded_run(const Row& row) {
+  lease::RecordedRun run;
+  std::size_t i = 0;
+  run.key = row[i++].value_or("");
+  run.token = {unsigned_number(row[i++])};
+  run.owner = row[i++].value_or("");
+  run.kind = lease::parse_kind(row[i++].value_or(""));
+  run.mode = read_mode(row[i++]);
+  run.holder.host = row[i++].value_or("");
+  run.holder.pid = static_cast<std::uint32_t>(unsigned_number(row[i++]));
+  run.holder.user = row[i++].value_or("");
+  run.holder.command = row[i++].value_or("");
+  run.holder.note = row[i++].value_or("");
+  run.acquired_at = time(row[i++]);
+  run.released_at = time(row[i++]);
+  run.recorded_at = time(row[i++]).value_or(lease::ServerTime{});
+  if (row[i]) run.outcome = lease::parse_outcome(*row[i]);
+  if (row[++i]) run.exit_code = static_cast<int>(number(row[i]));
+  return run;
+}
+
+// Adds more runs, keeping the order.
+void merge(lease::History& history, std::vector<lease::RecordedRun> more) {
+  auto& runs = history.runs;
+  std::ranges::move(more, std::back_inserter(runs));
+  std::ranges::sort(runs, std::ranges::greater{}, [](const lease::RecordedRun& run) {
+    return std::pair(run.recorded_at.since_epoch, run.token.value);
+  });
+}
+
+// Drops the runs beyond `limit`, and sets History::cut where there were any.
+void cut(lease::History& history, std::size_t limit) {
+  history.cut = history.runs.size() > limit;
+  if (history.cut)
+    history.runs.erase(history.runs.begin() + static_cast<std::ptrdiff_t>(limit), history.runs.end());
 }
 
 }  // namespace
@@ -73,41 +108,6 @@ void EndedRuns::record(Database& database) {
     log::warning(done.error().message);
     return;
   }
-}
-
-lease::RecordedRun read_recorded_run(const Row& row) {
-  lease::RecordedRun run;
-  std::size_t i = 0;
-  run.key = row[i++].value_or("");
-  run.token = {unsigned_number(row[i++])};
-  run.owner = row[i++].value_or("");
-  run.kind = lease::parse_kind(row[i++].value_or(""));
-  run.mode = mode_of(row[i++]);
-  run.holder.host = row[i++].value_or("");
-  run.holder.pid = static_cast<std::uint32_t>(unsigned_number(row[i++]));
-  run.holder.user = row[i++].value_or("");
-  run.holder.command = row[i++].value_or("");
-  run.holder.note = row[i++].value_or("");
-  run.acquired_at = time(row[i++]);
-  run.released_at = time(row[i++]);
-  run.recorded_at = time(row[i++]).value_or(lease::ServerTime{});
-  if (row[i]) run.outcome = lease::parse_outcome(*row[i]);
-  if (row[++i]) run.exit_code = static_cast<int>(number(row[i]));
-  return run;
-}
-
-void merge(lease::History& history, std::vector<lease::RecordedRun> more) {
-  auto& runs = history.runs;
-  std::ranges::move(more, std::back_inserter(runs));
-  std::ranges::sort(runs, std::ranges::greater{}, [](const lease::RecordedRun& run) {
-    return std::pair(run.recorded_at.since_epoch, run.token.value);
-  });
-}
-
-void cut(lease::History& history, std::size_t limit) {
-  history.cut = history.runs.size() > limit;
-  if (history.cut)
-    history.runs.erase(history.runs.begin() + static_cast<std::ptrdiff_t>(limit), history.runs.end());
 }
 
 Result<lease::History> TableLeaseStore::history(const lease::HistoryQuery& query) {

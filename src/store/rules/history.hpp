@@ -11,15 +11,12 @@
 // may be locked.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
-#include <iterator>
 #include <string>
 #include <vector>
 
 #include "lease/store.hpp"
 #include "store/database.hpp"
-#include "store/rows.hpp"
 
 namespace dblock::store {
 
@@ -67,15 +64,5 @@ inline constexpr std::size_t k_forget_runs = 200;
 [[nodiscard]] Result<std::uint64_t> read_count(LockTable& table, Verb verb, Micros old);
 // Deletes the records that are older than that; with `dry_run` only counts them.
 [[nodiscard]] Result<std::uint64_t> forget_runs(LockTable& table, Micros forget_after, bool dry_run);
-
-// A row of: lock_key, token, lock_value, kind, mode, holder_host, holder_pid, holder_user, holder_command,
-// holder_note, acquired_at, released_at, recorded_at, outcome, exit_code; times in microseconds since the
-// epoch.
-[[nodiscard]] lease::RecordedRun read_recorded_run(const Row& row);
-
-// Adds more runs, keeping the order.
-void merge(lease::History& history, std::vector<lease::RecordedRun> more);
-// Drops the runs beyond `limit`, and sets History::cut where there were any.
-void cut(lease::History& history, std::size_t limit);
 
 }  // namespace dblock::store
