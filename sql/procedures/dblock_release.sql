@@ -11,7 +11,7 @@ BEGIN
   DECLARE v_kind VARCHAR(16) DEFAULT 'sql';
   DECLARE v_mode VARCHAR(16) DEFAULT 'exclusive';
   DECLARE v_user, v_host, v_command, v_note VARCHAR(1000) CHARACTER SET utf8mb4 DEFAULT '';
-  DECLARE v_pid, v_exit_code INT DEFAULT NULL;
+  DECLARE v_pid, v_exit_code, v_attempts INT DEFAULT NULL;
   DECLARE v_was_released BOOLEAN DEFAULT TRUE;
   DECLARE v_is_recorded, v_caught_up BOOLEAN DEFAULT FALSE;
   {check_names};

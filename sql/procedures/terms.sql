@@ -3,7 +3,7 @@
 -- procedure's variable v_name. A comment of MariaDB (M!) or of MySQL (!50701) holds what only that server reads.
 
 -- {version} The version of all procedures. A change of any of them raises it, and `dblock migrate` then replaces them.
-16
+17
 
 -- {variables} What the statements take and most procedures do not ask for. The lock's own row is the only
 -- row, since an application takes the whole lock.
@@ -216,7 +216,7 @@ BEGIN
   DECLARE v_host, v_user, v_note VARCHAR(1000) CHARACTER SET utf8mb4 DEFAULT NULL;
   DECLARE v_command VARCHAR(2000) CHARACTER SET utf8mb4 DEFAULT NULL;
   DECLARE v_token BIGINT UNSIGNED DEFAULT NULL;
-  DECLARE v_slot, v_pid, v_exit_code INT DEFAULT NULL;
+  DECLARE v_slot, v_pid, v_exit_code, v_attempts INT DEFAULT NULL;
   DECLARE v_outcome VARCHAR(16) DEFAULT 'abandoned';
   DECLARE v_was_released, v_all_seen BOOLEAN DEFAULT FALSE;
   DECLARE v_passed INT DEFAULT 0;

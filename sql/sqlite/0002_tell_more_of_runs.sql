@@ -5,3 +5,5 @@ ALTER TABLE dblock_lock ADD COLUMN failures INTEGER NOT NULL DEFAULT 0;
 -- another token the time tells nothing.
 ALTER TABLE dblock_lock ADD COLUMN job_ended_at INTEGER;
 ALTER TABLE dblock_lock ADD COLUMN job_ended_token INTEGER;
+-- How often the job of the last run was started; for the trigger that records runs (begin_history), which nothing else tells.
+ALTER TABLE dblock_lock ADD COLUMN last_attempts INTEGER;

@@ -32,6 +32,7 @@ struct RunEnd {
   std::optional<int> exit_code;
   // The lock cools down for this long from the release; not after a revocation, which wants the lock free.
   Micros cooldown{0};
+  std::optional<std::uint32_t> attempts{};  // how often the job was started; for the history
 };
 
 struct PastRun {
@@ -56,6 +57,7 @@ struct RecordedRun {
   ServerTime recorded_at;                 // a time by which it had ended
   std::optional<RunOutcome> outcome;
   std::optional<int> exit_code;
+  std::optional<std::uint32_t> attempts;  // how often the job was started; nullopt: no job, or not known
 };
 
 [[nodiscard]] std::string_view to_string(RunOutcome outcome);

@@ -93,7 +93,8 @@ Parameters end_parameters(lease::RunEnd end) {
   return Parameters{{"outcome", Scalar(Word{lease::to_string(end.outcome)})},
                     {"is_success", flag(end.outcome == lease::RunOutcome::succeeded)},
                     {"is_failure", flag(lease::is_failure(end.outcome))},
-                    {"exit_code", number_or_null(end.exit_code)}} +
+                    {"exit_code", number_or_null(end.exit_code)},
+                    {"attempts", end.attempts ? number_of(*end.attempts) : Scalar(nullptr)}} +
          cooldown_parameters(end.cooldown);
 }
 

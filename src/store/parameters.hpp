@@ -41,7 +41,7 @@ inline constexpr std::size_t k_by_bytes = 600;
 [[nodiscard]] Parameters seen_parameters(const lease::LockStatus& seen);
 // key, first_slot, last_slot, owner, token, of_kind, leaves_nested
 [[nodiscard]] Parameters ref_parameters(const lease::LeaseRef& ref, lease::Actor actor);
-// outcome, is_success, is_failure, exit_code, keep
+// outcome, is_success, is_failure, exit_code, attempts, cooldown
 [[nodiscard]] Parameters end_parameters(lease::RunEnd end);
 // keep
 [[nodiscard]] Parameters cooldown_parameters(Micros cooldown);

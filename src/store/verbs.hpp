@@ -121,10 +121,10 @@ enum class Verb : std::uint8_t {
 // The names of all parameters. A statement that reports a token or a length has `mark` as a parameter too
 // (store/mariadb/sql.hpp), one that changes a lock's row `proves_writes` and `proves_membership`, and
 // `release` also `wakes`.
-inline constexpr std::array<std::string_view, 75> k_parameters{
+inline constexpr std::array<std::string_view, 76> k_parameters{
     "key", "keys", "slot", "first_slot", "last_slot", "rows", "owner", "token", "of_kind", "leaves_nested",
     "kind", "mode", "slots", "ttl", "margin", "heartbeat", "min_hold", "period", "look_back", "look_ahead",
-    "host", "pid", "user", "command", "note", "mark", "until", "outcome", "exit_code", "cooldown",
+    "host", "pid", "user", "command", "note", "mark", "until", "outcome", "exit_code", "attempts", "cooldown",
     "was_released", "is_success", "is_failure", "last_acquired", "last_released", "last_outcome",
     "last_exit_code", "failures", "success_acquired", "success_released", "from", "to", "held_only",
     "own_rows_only", "limit", "forget_after", "since", "pause_key", "is_prefix", "made_at", "by",

@@ -83,6 +83,20 @@ STORE_CASE("a run that ended is in the history with its holder, its times and ho
   CHECK(between(run.released_at, run.recorded_at) == 0s);
 }
 
+STORE_CASE("the attempts of a run are recorded with it, and with no run after it", "[all-of-dblock]") {
+  const bool reaps = GENERATE(true, false);
+  Recorded t;
+  t.run("k", {RunOutcome::succeeded, 0, {}, 3});
+  t.grant(asks("k", "lost", Kind::run, 60s, 1s));
+  t.under_test->age("k", 120s, false);
+  if (reaps) t.reap(false);
+  t.run("k", k_failed);
+  for (const auto& run : t.runs()) {
+    CAPTURE(run.owner);
+    CHECK(run.attempts == (run.outcome == RunOutcome::succeeded ? std::optional(3U) : std::nullopt));
+  }
+}
+
 STORE_CASE("a run is recorded although the next holder came first", "[all-of-dblock]") {
   Recorded t;
   auto request = asks("k", "owner-1");

@@ -167,9 +167,8 @@ void MariadbUnderTest::age_history(Micros by) {
 void MariadbUnderTest::copy_history(int times) {
   database_.sql(
       "INSERT INTO dblock_history SELECT lock_key,recorded_at-INTERVAL seq SECOND,token,lock_value,kind,mode,"
-      "holder_host,holder_pid,holder_user,holder_command,holder_note,acquired_at,released_at,outcome,exit_"
-      "code "
-      "FROM dblock_history," +
+      "holder_host,holder_pid,holder_user,holder_command,holder_note,acquired_at,released_at,outcome,"
+      "exit_code,attempts FROM dblock_history," +
       test::numbers(1, times));
 }
 

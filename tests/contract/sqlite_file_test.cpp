@@ -235,7 +235,7 @@ TEST_CASE("sqlite: migrating says what it applied, and nothing the second time")
 TEST_CASE("sqlite: a store of an older dblock gets the columns that it lacks, and keeps its leases") {
   SqliteUnderTest t;
   REQUIRE(t.open()->try_acquire(asks("k", "owner-1")));
-  for (const std::string column : {"failures", "job_ended_at", "job_ended_token"})
+  for (const std::string column : {"failures", "job_ended_at", "job_ended_token", "last_attempts"})
     t.sql("ALTER TABLE dblock_lock DROP COLUMN " + column);
   t.sql("DELETE FROM dblock_schema WHERE version>1");
   t.sql("PRAGMA user_version=1");

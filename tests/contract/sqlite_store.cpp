@@ -96,7 +96,7 @@ void SqliteUnderTest::copy_history(int times) {
   sql("WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i+1 FROM n WHERE i<" + std::to_string(times) +
       ") INSERT INTO dblock_history SELECT lock_key,recorded_at-1000000*i,token,lock_value,kind,mode,"
       "holder_host,holder_pid,holder_user,holder_command,holder_note,acquired_at,released_at,outcome,"
-      "exit_code FROM dblock_history,n");
+      "exit_code,attempts FROM dblock_history,n");
 }
 
 void SqliteUnderTest::reboot(const std::string& key) const {

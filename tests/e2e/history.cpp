@@ -64,6 +64,27 @@ TEST_CASE("history tells of each run how it ended, the last one first", "[other-
   CHECK(table.out.find('\x1b') == std::string::npos);
 }
 
+TEST_CASE("the history counts how often the job of a run was started", "[other-servers][asan-local]") {
+  const Kept t;
+  const Words retry{"--retry", "3", "--retry-delay", "10ms"};
+  const auto attempts = sh("test $DBLOCK_ATTEMPT = 3");
+  REQUIRE(dblock(t.database, run_words("again", retry, attempts)).exit == exited(0));
+  REQUIRE(dblock(t.database, run_words("many", with(retry, {"-k", "more"}), attempts)).exit == exited(0));
+  REQUIRE(dblock(t.database, run_words("read", with(retry, {"--shared"}), attempts)).exit == exited(0));
+  REQUIRE(run_true(t.database, "once") == exited(0));
+  release_lease(t.database, take(t.database, "lease"), "lease");
+  for (const std::string key : {"again", "many", "more", "read"})
+    CHECK(t.runs({"-k", key}).at(0).at("attempts") == 3);
+  CHECK(t.runs({"-k", "once"}).at(0).at("attempts") == 1);
+  CHECK(t.runs({"-k", "lease"}).at(0).at("attempts").is_null());
+  const auto table = dblock(t.database, {"history", "-k", "again", "-k", "once"});
+  CHECK(says(table.out, "succeeded (3 attempts)"));
+  CHECK_FALSE(says(table.out, "1 attempt"));
+  CHECK(says(dblock(t.database, {"history", "--format", "csv"}).out, ",exit_code,attempts\r\n"));
+  CHECK(says(dblock(t.database, {"history", "--format", "html"}).out,
+             "again: succeeded (3 attempts), exit code 0&#10;"));
+}
+
 TEST_CASE("history is limited by key, age and number") {
   const Kept t;
   for (const char* key : {"a", "b", "a"}) REQUIRE(run_true(t.database, key) == exited(0));
@@ -107,6 +128,7 @@ TEST_CASE("a run whose dblock was killed is in the history once its guardian has
   REQUIRE(wait_until([&] { return t.runs().size() == 1; }));
   CHECK(t.runs()[0].at("outcome") == "abandoned");
   CHECK(t.runs()[0].at("key") == "k");
+  CHECK(t.runs()[0].at("attempts").is_null());
 }
 
 TEST_CASE("leases that were acquired, given back, broken or reaped are in the history", "[other-servers]") {

@@ -94,7 +94,7 @@ void record(ServerDatabase& database, const Run& run) {
                run.who.substr(split + 1) + "', 4711, '" + run.who.substr(0, split) + "', '" + run.command +
                "', '" + run.note + "', " + time(run.begin) + ", " +
                (run.outcome == "abandoned" ? "NULL" : end) + ", '" + run.outcome + "', " + run.exit_code +
-               ")");
+               ", 1)");
 }
 
 void photograph(const std::string& page, const std::string& picture, bool dark) {

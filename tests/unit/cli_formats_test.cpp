@@ -197,7 +197,7 @@ TEST_CASE("the columns of csv keep their numbers: a new one goes to the end") {
   output.shape = Shape::csv;
   CHECK(report_history({}, output, false) ==
         "key,kind,mode,owner,token,host,pid,user,command,note,acquired_at,released_at,recorded_at,held_ms,"
-        "outcome,exit_code\r\n");
+        "outcome,exit_code,attempts\r\n");
 }
 
 TEST_CASE("nothing that a row says breaks a line or a field of csv") {
@@ -337,6 +337,7 @@ TEST_CASE("csv of a history has a line for each run, with the fields of the JSON
   run.recorded_at = *run.released_at;
   run.outcome = lease::RunOutcome::failed;
   run.exit_code = 3;
+  run.attempts = 2;
   history.runs = {run};
   OutputOptions output;
   output.shape = Shape::csv;
@@ -347,6 +348,7 @@ TEST_CASE("csv of a history has a line for each run, with the fields of the JSON
   CHECK(fields.at("held_ms") == "1500");
   CHECK(fields.at("outcome") == "failed");
   CHECK(fields.at("exit_code") == "3");
+  CHECK(fields.at("attempts") == "2");
   CHECK(fields.at("pid").empty());
   CHECK(fields.at("note") == escape_untrusted(k_hostile));
   CHECK(fields.at("acquired_at") == "1970-01-01T01:00:00.000000Z");

@@ -427,10 +427,12 @@ lease::History past_runs() {
   run.recorded_at = *run.released_at;
   run.outcome = lease::RunOutcome::failed;
   run.exit_code = 3;
+  run.attempts = 1;
   history.runs.push_back(run);
   run.key = k_hostile;
   run.released_at.reset();
   run.exit_code.reset();
+  run.attempts.reset();
   run.holder = {};
   run.outcome = lease::RunOutcome::abandoned;
   history.runs.push_back(run);
@@ -485,11 +487,12 @@ TEST_CASE("the history in JSON has every run, and null for what is not known") {
   CHECK(
       json.find(
           R"("acquired_at":"1970-01-01T01:00:00.000000Z","released_at":"1970-01-01T01:01:30.000000Z",)"
-          R"("recorded_at":"1970-01-01T01:01:30.000000Z","held_ms":90000,"outcome":"failed","exit_code":3})") !=
+          R"("recorded_at":"1970-01-01T01:01:30.000000Z","held_ms":90000,"outcome":"failed","exit_code":3,"attempts":1})") !=
       std::string::npos);
   CHECK(json.find(R"("host":null,"pid":null,"user":null,"command":null,"note":null,)") != std::string::npos);
   CHECK(json.find(R"("released_at":null,)") != std::string::npos);
-  CHECK(json.find(R"("held_ms":null,"outcome":"abandoned","exit_code":null}]})") != std::string::npos);
+  CHECK(json.find(R"("held_ms":null,"outcome":"abandoned","exit_code":null,"attempts":null}]})") !=
+        std::string::npos);
   CHECK(json.find('\x1b') == std::string::npos);
   history.cut = true;
   CHECK(report_history(history, output, false).find(R"("more":true)") != std::string::npos);

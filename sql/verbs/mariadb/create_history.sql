@@ -15,6 +15,7 @@ CREATE TABLE IF NOT EXISTS dblock_history (
   released_at DATETIME(6) NULL COMMENT 'NULL: nobody released it',
   outcome VARCHAR(16) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
   exit_code INT NULL,
+  attempts INT UNSIGNED NULL COMMENT 'how often the job was started; NULL: no job, or not known',
   PRIMARY KEY (lock_key, recorded_at, token),
   KEY dblock_history_time (recorded_at)
 ) ENGINE=InnoDB

@@ -4,7 +4,7 @@
 -- runs began, so this one is not shown beside those.
 -- The last condition is true, and names an index of the table (terms.sql).
 INSERT INTO dblock_history (lock_key, recorded_at, token, lock_value, kind, mode, holder_host, holder_pid, holder_user,
-  holder_command, holder_note, acquired_at, released_at, outcome, exit_code)
+  holder_command, holder_note, acquired_at, released_at, outcome, exit_code, attempts)
 SELECT :key, COALESCE(seen.update_time, {now}), :token, :owner, COALESCE(seen.kind, :kind), COALESCE(seen.mode, :mode),
   COALESCE(seen.holder_host, :host), COALESCE(seen.holder_pid, :pid), COALESCE(seen.holder_user, :user),
   COALESCE(seen.holder_command, :command), COALESCE(seen.holder_note, :note),
@@ -14,7 +14,7 @@ SELECT :key, COALESCE(seen.update_time, {now}), :token, :owner, COALESCE(seen.ki
       IF(later.last_acquired_at <= TIMESTAMP'1970-01-01 00:00:00' + INTERVAL :token MICROSECOND, later.last_released_at,
         LEAST(COALESCE(later.last_acquired_at, later.create_time), later.create_time)),
       {now}),
-    NULL), :outcome, :exit_code
+    NULL), :outcome, :exit_code, :attempts
 FROM (SELECT 1 AS one) AS one
 LEFT JOIN dblock_lock AS later FORCE INDEX (PRIMARY)
   ON :mode = 'exclusive' AND later.mode = 'exclusive' AND later.lock_key = :key AND later.slot = 0 AND later.token > :token

@@ -227,7 +227,7 @@ WHERE own.expire_time IS NULL AND own.update_time < {idle_since} AND own.slot = 
 -- {run} The columns of a recorded run, in the order of src/store/rules/history.cpp.
 lock_key, token, lock_value, kind, mode, holder_host, holder_pid, holder_user, holder_command, holder_note,
 TIMESTAMPDIFF(MICROSECOND, '1970-01-01', acquired_at), TIMESTAMPDIFF(MICROSECOND, '1970-01-01', released_at),
-TIMESTAMPDIFF(MICROSECOND, '1970-01-01', recorded_at), outcome, exit_code
+TIMESTAMPDIFF(MICROSECOND, '1970-01-01', recorded_at), outcome, exit_code, attempts
 
 -- {asked_runs} The runs that ended within the last :since microseconds; NULL: all. :from, :to: as in list_keys.sql.
 recorded_at >= COALESCE({now} - INTERVAL :since MICROSECOND, '1970-01-01')

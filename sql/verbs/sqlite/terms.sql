@@ -63,12 +63,12 @@ expire_time = NULL, revoke_time = NULL, revoked_by = NULL
 -- {record_end} Records the end of a run. Only a success changes the last success. Some ends are neither a failure nor a
 -- success, and leave the count as it is.
 failures = iif(:is_success, 0, failures + :is_failure),
-last_released_at = {freed_at}, last_outcome = :outcome, last_exit_code = :exit_code,
+last_released_at = {freed_at}, last_outcome = :outcome, last_exit_code = :exit_code, last_attempts = :attempts,
 success_acquired_at = iif(:is_success, create_time + {step}, success_acquired_at),
 success_released_at = iif(:is_success, {freed_at}, success_released_at)
 
 -- {record_abandoned} Records the end of a run that nobody released. Its statement says when that was, where it is known.
-last_outcome = 'abandoned', last_exit_code = NULL, failures = failures + (kind = 'run')
+last_outcome = 'abandoned', last_exit_code = NULL, last_attempts = NULL, failures = failures + (kind = 'run')
 
 -- {past_runs} What a row knows of past runs, as the caller has found it.
 last_acquired_at = :last_acquired, last_released_at = :last_released, last_outcome = :last_outcome,
@@ -93,6 +93,7 @@ last_acquired_at = iif(lock_value IS NULL, last_acquired_at, create_time + {step
 last_released_at = iif(lock_value IS NULL, last_released_at, NULL),
 last_outcome = iif(lock_value IS NULL, last_outcome, 'abandoned'),
 last_exit_code = iif(lock_value IS NULL, last_exit_code, NULL),
+last_attempts = iif(lock_value IS NULL, last_attempts, NULL),
 failures = failures + (lock_value IS NOT NULL AND kind = 'run'),
 version = version + 1, lock_value = :owner, boot_id = :boot_id, boot_offset_us = :offset, create_time = :wall,
 update_time = :wall, expire_time = :wall + :ttl, lock_count = 1, kind = :kind, ttl_us = :ttl, margin_us = :margin,
@@ -159,7 +160,7 @@ dblock_lock AS own WHERE slot = 0 AND update_time < :wall - :forget_after
 
 -- {run} The columns of a recorded run, in the order of src/store/rules/history.cpp.
 lock_key, token, lock_value, kind, mode, holder_host, holder_pid, holder_user, holder_command, holder_note, acquired_at,
-released_at, recorded_at, outcome, exit_code
+released_at, recorded_at, outcome, exit_code, attempts
 
 -- {asked_runs} The runs that ended within the last :since microseconds; NULL: all. :from, :to: as in list_keys.sql.
 recorded_at >= :wall - coalesce(:since, :wall)

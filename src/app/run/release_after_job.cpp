@@ -27,10 +27,15 @@ constexpr Micros k_fenced_release_patience = 500ms;
 // Until the run says what it goes on trying to record.
 constexpr Micros k_recording_patience = 1s;
 
+lease::RunEnd row_end_of(const EndedJob& job) {
+  lease::RunEnd end = row_end(job.ending, job.request.promises.keep_on_failure);
+  end.attempts = static_cast<std::uint32_t>(job.attempts);
+  return end;
+}
+
 class Releasing {
  public:
-  explicit Releasing(const EndedJob& job)
-      : job_(job), row_end_(row_end(job.ending, job.request.promises.keep_on_failure)) {}
+  explicit Releasing(const EndedJob& job) : job_(job), row_end_(row_end_of(job)) {}
 
   GivenBack go();
 

@@ -30,7 +30,8 @@ struct EndedJob {
   const lease::Lease& lease;
   const std::string& locks;  // as lock_names() names them
   const process::JobEnd& end;
-  const Ending& ending;  // which the row records
+  const Ending& ending;        // which the row records
+  std::uint64_t attempts = 0;  // as Attempts::count
 };
 
 // Releases the lock, unless processes of the job are left: then the lease is left to expire. Dismisses the

@@ -235,7 +235,7 @@ Ending Run::conclude(const lease::Lease& lease, const JobEnd& end) {
   // The heartbeat may have learnt that the lease is lost after the job had already ended.
   if (session_->lost()) ending.how = Ending::How::lost;
   const GivenBack given_back =
-      release_after_job({request_, *session_, *supervisor_, lease, locks_, end, ending});
+      release_after_job({request_, *session_, *supervisor_, lease, locks_, end, ending, status_.attempts});
   status_.release = given_back.release;
   failures_ = given_back.failures;
   say_stop(end);

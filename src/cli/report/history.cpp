@@ -26,6 +26,12 @@ std::string duration_of(const lease::RecordedRun& run) {
   return format_age(std::max(run.released_at->since_epoch - run.acquired_at->since_epoch, Micros{0}));
 }
 
+std::string outcome_of(const lease::RecordedRun& run) {
+  std::string text = run.outcome ? std::string(lease::to_string(*run.outcome)) : "unknown";
+  if (run.attempts.value_or(0) > 1) text += " (" + std::to_string(*run.attempts) + " attempts)";
+  return text;
+}
+
 std::string holder_of(const lease::RecordedRun& run) {
   if (run.holder.host.empty() && run.holder.user.empty()) return "-";
   std::string text = lease::display_holder(run.holder);
@@ -39,7 +45,7 @@ TableRow row_of(const lease::RecordedRun& run) {
   return {{escape_untrusted(run.key)},
           {started(run)},
           {duration_of(run)},
-          {run.outcome ? std::string(lease::to_string(*run.outcome)) : "unknown"},
+          {outcome_of(run)},
           {run.exit_code ? std::to_string(*run.exit_code) : "-"},
           {holder_of(run)},
           {dash_if_empty(escape_untrusted(run.holder.note))}};

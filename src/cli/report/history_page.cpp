@@ -52,8 +52,8 @@ std::string times_of(const lease::RecordedRun& run) {
   return from + " to " + to + ", " + duration_of(run);
 }
 
-std::string words_of(const lease::RecordedRun& run, const BarStyle& style) {
-  std::string words = escape_untrusted(run.key) + ": " + std::string(style.word);
+std::string words_of(const lease::RecordedRun& run) {
+  std::string words = escape_untrusted(run.key) + ": " + outcome_of(run);
   if (run.exit_code) words += ", exit code " + std::to_string(*run.exit_code);
   words += "\n" + times_of(run);
   if (const auto holder = holder_of(run); holder != "-") words += "\n" + holder;
@@ -65,7 +65,7 @@ Bar bar_of(const lease::RecordedRun& run, std::size_t row) {
   const BarStyle style = style_of(run);
   const auto end = run.released_at.value_or(run.recorded_at);
   const auto begin = run.acquired_at.value_or(end);
-  return {run.key, begin, std::max(begin, end), style, words_of(run, style), row};
+  return {run.key, begin, std::max(begin, end), style, words_of(run), row};
 }
 
 // Marks a run that began within a second of the end of the run before it, as a run does that has waited. (A

@@ -14,6 +14,8 @@ namespace dblock::cli {
 
 // "12m3s"; "-" where it is not known.
 [[nodiscard]] std::string duration_of(const lease::RecordedRun& run);
+// "failed (3 attempts)"; "unknown" where it is not known.
+[[nodiscard]] std::string outcome_of(const lease::RecordedRun& run);
 // "user@host:pid (command)", escaped; "-" where it is not known.
 [[nodiscard]] std::string holder_of(const lease::RecordedRun& run);
 

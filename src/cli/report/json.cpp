@@ -88,7 +88,8 @@ Json json_run(const lease::RecordedRun& run) {
                                   run.released_at->since_epoch - run.acquired_at->since_epoch, Micros{0}))
                             : Json(nullptr)},
           {"outcome", json_outcome(run.outcome)},
-          {"exit_code", json_exit_code(run.exit_code)}};
+          {"exit_code", json_exit_code(run.exit_code)},
+          {"attempts", run.attempts ? Json(*run.attempts) : Json(nullptr)}};
 }
 
 }  // namespace dblock::cli

@@ -40,6 +40,7 @@ lease::RecordedRun read_recorded_run(const Row& row) {
   run.recorded_at = time(row[i++]).value_or(lease::ServerTime{});
   if (row[i]) run.outcome = lease::parse_outcome(*row[i]);
   if (row[++i]) run.exit_code = static_cast<int>(number(row[i]));
+  if (row[++i]) run.attempts = static_cast<std::uint32_t>(unsigned_number(row[i]));
   return run;
 }
 
