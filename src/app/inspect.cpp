@@ -1,5 +1,8 @@
 // `dblock inspect`: reports locks and their holders. Takes no lock, changes no row.
 #include <algorithm>
+#include <functional>
+#include <set>
+#include <string>
 #include <utility>
 #include <variant>
 
@@ -81,13 +84,17 @@ std::string complaint_of_age(const std::string& key, const lease::LockStatus* st
   return "the last success under key " + name + " was " + format_age(age) + " ago, at " + when;
 }
 
-// --max-age: a complaint about each key without a success that is young enough.
-void judge_age(const InspectRequest& request, InspectReport& report) {
+using KeySet = std::set<std::string, std::less<>>;
+
+// --max-age: a complaint about each key without a success that is young enough. `named`: those keys.
+void judge_age(const InspectRequest& request, InspectReport& report, KeySet& named) {
   const auto keys = judged_keys(request, report.listing);
   for (const auto& key : keys) {
     auto complaint = complaint_of_age(key, find(report.listing, key), report.listing.server_time.since_epoch,
                                       *request.max_age);
-    if (!complaint.empty()) report.complaints.push_back(std::move(complaint));
+    if (complaint.empty()) continue;
+    report.complaints.push_back(std::move(complaint));
+    named.insert(key);
   }
   const std::size_t bad = report.complaints.size();
   if (keys.empty())
@@ -112,14 +119,16 @@ void judge_held(const InspectRequest& request, InspectReport& report) {
                                     ": " + std::to_string(report.complaints.size())};
 }
 
-// --max-failures: a complaint about each key under which so many runs failed in a row.
-void judge_failures(const InspectRequest& request, InspectReport& report) {
+// --max-failures: a complaint about each key under which so many runs failed in a row. `named`: those keys.
+void judge_failures(const InspectRequest& request, InspectReport& report, KeySet& named) {
   for (const auto& key : judged_keys(request, report.listing)) {
     const auto* const status = find(report.listing, key);
     const std::uint32_t failures = status != nullptr && status->last ? status->last->failures : 0;
-    if (failures >= *request.max_failures)
+    if (failures >= *request.max_failures) {
       report.complaints.push_back("runs under key " + quote_untrusted(key) +
                                   " that failed in a row: " + std::to_string(failures));
+      named.insert(key);
+    }
   }
   if (report.complaints.empty()) return;
   report.ending = Ending{.how = Ending::How::failing,
@@ -184,16 +193,18 @@ InspectReport report_on(lease::Listing listing, const InspectRequest& request,
     report.ending = check_held(request, report.listing);
     report.notice = describe_unknown(request, report.listing);
   }
-  if (request.max_age) judge_age(request, report);
+  KeySet named;  // by complaints; listed whether held or not
+  if (request.max_age) judge_age(request, report, named);
   if (request.max_held) judge_held(request, report);
   if (request.max_failures) {
-    judge_failures(request, report);
+    judge_failures(request, report, named);
     if (report.complaints.empty()) report.notice = describe_unknown(request, report.listing);
   }
   std::erase_if(report.listing.pauses, [&](const lease::Pause& pause) { return !concerns(pause, request); });
   if (!request.all) {
-    std::erase_if(report.listing.locks,
-                  [](const lease::LockStatus& s) { return s.state != lease::State::held; });
+    std::erase_if(report.listing.locks, [&named](const lease::LockStatus& s) {
+      return s.state != lease::State::held && !named.contains(s.key);
+    });
   }
   return report;
 }

@@ -355,6 +355,32 @@ TEST_CASE("inspect with max-failures is 1 with a line for each key whose last ru
   CHECK(dblock(database, with(ask, {"-k", "x"})).exit == exited(0));
 }
 
+TEST_CASE("the documents of max-failures and max-age have the keys that the lines name, held or not") {
+  Database database;
+  const auto keys = [&](const Words& options, const Words& format) {
+    const auto asked = dblock(database, with(with({"inspect"}, options), format));
+    CHECK(asked.exit == exited(1));
+    return asked.out;
+  };
+  for (const std::string key : {"bad", "good"}) REQUIRE(run_true(database, key) == exited(0));
+  REQUIRE(dblock(database, run_words("bad", {}, {"false"})).exit == exited(1));
+  take(database, "held");
+  const Words failures{"--max-failures", "1"};
+  database.age("bad", 2h);
+  const Words age{"--max-age", "1h", "-k", "bad", "-k", "good", "-k", "held"};
+  for (const Words& options : {failures, age}) {
+    CAPTURE(options);
+    for (const Words& format : {Words{"--json"}, Words{"--format", "csv"}}) {
+      const std::string document = keys(options, format);
+      CAPTURE(document);
+      CHECK(says(document, "bad"));
+      CHECK(says(document, "held"));
+      CHECK_FALSE(says(document, "good"));
+    }
+    CHECK(says(keys(options, {"--format", "prometheus"}), "dblock_failures{key=\"bad\"} 1\n"));
+  }
+}
+
 TEST_CASE("what the system refuses dblock is named, and no job is started") {
   DBLOCK_NEEDS(why_no_preload());
   const Database database;
