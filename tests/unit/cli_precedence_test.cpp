@@ -93,7 +93,10 @@ TEST_CASE("faults in a configuration file are 78 with file and line") {
       {"--local = yes\n", "unknown option \"--local\"; write local"},
       {"[run]\nWait = 5s\n", "system.conf:2: unknown option \"Wait\"; write wait"},
       {"[Run]\n", "system.conf:1: unknown section \"Run\"; write [run]"},
-      {"password = x\n", "did you mean DBLOCK_PASSWORD_FILE, or password-file in the URL of --db?"},
+      {"password = x\n",
+       "unknown option \"password\"; write the password into a file of its own, and here "
+       "password-file = FILE"},
+      {"[run]\nPassword = x\n", "system.conf:2: unknown option \"Password\"; write the password into a file"},
       {"tls = require\n", "did you mean tls in the URL of --db?"},
       {"db =\n", "system.conf:1: db = names no database"},
       {"ttl = 5\n", "system.conf: ttl: "},

@@ -96,6 +96,10 @@ class ConfigParser {
     const bool is_entry = std::ranges::find(k_entries, option) != k_entries.end();
     if (option != name && (is_entry || is_allowed(find_spec(option))))
       return refuse("unknown option " + quote_untrusted(name) + "; write " + option);
+    if (option == "password") {
+      return refuse("unknown option " + quote_untrusted(name) +
+                    "; write the password into a file of its own, and here password-file = FILE");
+    }
     const Scope scope = section_ ? scope_of(*section_) | k_global : k_any;
     return refuse("unknown option" + shown(name) + suggest_option(name, scope));
   }
