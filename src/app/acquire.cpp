@@ -62,10 +62,8 @@ class Acquisition {
         settings_(settings),
         wanted_(wanted),
         keeper_(std::move(keeper)),
-        session_(
-            store::open_store(settings, {lease::network_timeout(request.timing.ttl), Micros{0}}, clock()),
-            clock(), wanted, request.wait, request.timing,
-            with_reports(request.wait, session_events(), clock())) {}
+        session_(store::open_store(settings, options_, clock()), clock(), wanted, request.wait,
+                 request.timing, with_reports(request.wait, session_events(), clock())) {}
 
   Result<std::variant<Acquired, Ending>> go();
 
@@ -93,6 +91,7 @@ class Acquisition {
   // Made before the session's thread: a signal must not strand a lock that was just granted.
   const process::Signals signals_;
   std::shared_ptr<KeeperHandle> keeper_;
+  const store::SessionOptions options_{lease::network_timeout(request_.timing.ttl), Micros{0}};
   lease::Session session_;
 };
 
@@ -193,12 +192,8 @@ Result<lease::Answer> Acquisition::read_row_back() {
 Result<std::variant<Acquired, Ending>> Acquisition::go() {
   session_.start_acquire();
   const int keeper = keeper_ ? keeper_->fd() : -1;
-  const BootTime silent_until = BootClock::now() + process::k_silence;
-  auto stop = signals_.wait(session_.done(), silent_until, keeper);
-  if (!stop && BootClock::now() >= silent_until) {
-    say_no_answer(session_, lock());
-    stop = signals_.wait(session_.done(), std::nullopt, keeper);
-  }
+  const auto stop = signals_.wait(session_.done(), std::nullopt, keeper,
+                                  [this] { say_no_answer(session_, settings_, options_, request_.wait); });
   if (stop) return interrupted(*stop, "while waiting for " + lock());
   if (!session_.done().raised()) return ended_before_grant();
   const auto outcome = session_.grant();
@@ -213,8 +208,8 @@ Result<std::variant<Acquired, Ending>> Acquisition::go() {
     return Ending::held(describe_refusal(held->status, !request_.wait.once()));
   const auto& lease = std::get<lease::Lease>(*outcome);
   warn_if_slow("acquiring", lock(), session_.grant_took(), request_.warn_after);
+  const SilenceWatch watch(settings_, options_);
   if (keeper_) {
-    const SilenceWatch watch(settings_);
     DBLOCK_TRY(auto failed, hand_over(lease));
     if (failed) return std::move(*failed);
   }

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "app/listing_thread.hpp"
+#include "app/silence_watch.hpp"
 #include "app/store_access.hpp"
 #include "app/words/ending.hpp"
 #include "base/duration.hpp"
@@ -25,6 +26,7 @@ class ListingLoop {
  public:
   ListingLoop(const ListingWait& wait, const store::Settings& settings, const process::Signals& signals)
       : wait_(wait),
+        settings_(settings),
         signals_(signals),
         listing_thread_(wait.listed, settings),
         gaps_(k_first_gap, k_longest_gap, k_growth,
@@ -33,7 +35,9 @@ class ListingLoop {
   Result<Ending> go() {
     for (;;) {
       listing_thread_.ask();
-      if (const auto stop = signals_.wait(listing_thread_.answered(), answer_by())) return interrupted(*stop);
+      if (const auto stop =
+              signals_.wait(listing_thread_.answered(), answer_by(), -1, [this] { say_silence(); }))
+        return interrupted(*stop);
       if (!listing_thread_.answered().raised()) return no_answer();
       if (auto over = heed(listing_thread_.answer())) return std::move(*over);
       BootTime next = clock_.now() + gaps_.next();
@@ -65,14 +69,22 @@ class ListingLoop {
     if (!not_yet) return Ending{};
     if (not_yet->for_good) return std::move(not_yet->ending);
     if (last) return given_up(std::move(not_yet->ending));
-    say(not_yet->ending.message, now);
+    say("waiting: " + not_yet->ending.message, said_, now);
     return std::nullopt;
   }
 
-  void say(const std::string& what, BootTime now) {
-    if (said_ && now < *said_ + k_say_again) return;
-    said_ = now;
-    log::info("waiting: " + what);
+  // Says the same once a minute. `said`: when it was said last.
+  static void say(const std::string& what, std::optional<BootTime>& said, BootTime now) {
+    if (said && now < *said + k_say_again) return;
+    said = now;
+    log::info(what);
+  }
+
+  // While looks fail, a warning has said so.
+  void say_silence() {
+    if (in_trouble_) return;
+    say(describe_silence(settings_) + describe_tries(wait_.limit, wait_.limit_option), said_silence_,
+        clock_.now());
   }
 
   [[nodiscard]] Result<Ending> given_up(Ending ending) const {
@@ -101,6 +113,7 @@ class ListingLoop {
   [[nodiscard]] std::string what_stays() const { return wait_.stays.empty() ? "" : "; " + wait_.stays; }
 
   const ListingWait& wait_;
+  const store::Settings& settings_;
   const process::Signals& signals_;
   const WakeEvent never_;
   const SystemClock clock_;
@@ -109,6 +122,7 @@ class ListingLoop {
   ListingThread listing_thread_;
   lease::Backoff gaps_;
   std::optional<BootTime> said_;
+  std::optional<BootTime> said_silence_;
   bool in_trouble_ = false;
 };
 

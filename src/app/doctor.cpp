@@ -2,7 +2,9 @@
 #include "doctor/doctor.hpp"
 
 #include <algorithm>
+#include <optional>
 
+#include "app/silence_watch.hpp"
 #include "app/use_cases.hpp"
 
 namespace dblock::app {
@@ -26,7 +28,11 @@ Ending ending_of(const std::vector<Finding>& findings) {
 
 DoctorReport doctor(const DoctorRequest& request) {
   DoctorReport report;
-  report.findings = doctor::examine(request.database);
+  const auto resolved = store::resolve_settings(request.database);
+  std::optional<SilenceWatch> watch;
+  if (resolved) watch.emplace(resolved->settings);
+  report.findings = doctor::examine(request.database, resolved);
+  watch.reset();
   for (const auto& variable : request.unread) {
     const std::string remedy = variable.meant.empty() ? "unset it; dblock(1) lists those there are"
                                                       : "did you mean " + variable.meant + "?";

@@ -70,8 +70,8 @@ std::vector<Finding> judge_store(const store::Settings& settings) {
 
 }  // namespace
 
-std::vector<Finding> examine(const store::SettingsSources& sources) {
-  const auto resolved = store::resolve_settings(sources);
+std::vector<Finding> examine(const store::SettingsSources& sources,
+                             const Result<store::ResolvedSettings>& resolved) {
   if (!resolved) return {{"configuration", Level::bad, sources.named_by, resolved.error().message, {}}};
   const auto* const server = std::get_if<store::MariadbSettings>(&resolved->settings);
   if (server != nullptr && server->password_source.failure)

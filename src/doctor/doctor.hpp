@@ -21,8 +21,9 @@ struct Finding {
 };
 
 // Findings about the settings, the credentials, and each host or the file, in the order in which they are
-// shown. Changes nothing. Never fails: a failure is a finding. Blocks within the connect timeout and a few
-// seconds for each host.
-[[nodiscard]] std::vector<Finding> examine(const store::SettingsSources& sources);
+// shown. `resolved`: what store::resolve_settings() made of `sources`. Changes nothing. Never fails: a
+// failure is a finding. Blocks within the connect timeout and a few seconds for each host.
+[[nodiscard]] std::vector<Finding> examine(const store::SettingsSources& sources,
+                                           const Result<store::ResolvedSettings>& resolved);
 
 }  // namespace dblock::doctor

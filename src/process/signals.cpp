@@ -81,6 +81,16 @@ std::optional<Stop> Signals::wait(const WakeEvent& wake, std::optional<BootTime>
   }
 }
 
+std::optional<Stop> Signals::wait(const WakeEvent& wake, std::optional<BootTime> until, int also,
+                                  const std::function<void()>& on_silence) const {
+  const BootTime silent_until = BootClock::now() + k_silence;
+  if (until && *until <= silent_until) return wait(wake, until, also);
+  const auto stop = wait(wake, silent_until, also);
+  if (stop || wake.raised() || BootClock::now() < silent_until) return stop;
+  on_silence();
+  return wait(wake, until, also);
+}
+
 void Signals::restore_dispositions() const noexcept {
   ::sigaction(SIGCHLD, &caller_child_action_, nullptr);
 }

@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <sys/signalfd.h>
 
+#include <functional>
 #include <optional>
 
 #include "base/clock.hpp"
@@ -38,6 +39,9 @@ class Signals {
   // until a signal comes that ends a wait (ends_wait()). Returns a Stop for such a signal only.
   [[nodiscard]] std::optional<Stop> wait(const WakeEvent& wake, std::optional<BootTime> until,
                                          int also = -1) const;
+  // The same. Calls `on_silence` once, when that takes longer than k_silence.
+  [[nodiscard]] std::optional<Stop> wait(const WakeEvent& wake, std::optional<BootTime> until, int also,
+                                         const std::function<void()>& on_silence) const;
 
   // For the job, before its exec: restore what this process was started with. Call the second one last: it
   // delivers the pending signals.

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "app/release_after_death.hpp"
+#include "app/silence_watch.hpp"
 #include "app/words/describe.hpp"
 #include "base/duration.hpp"
 #include "base/log.hpp"
@@ -157,8 +158,9 @@ ReleaseResult Releasing::release_after_nested() {
 }
 
 void Releasing::say_no_release() const {
-  log::info("the job has ended; the database has not confirmed the release of " + job_.locks +
-            " yet; dblock ends " + format_duration(k_release_patience) + " after the job at the latest");
+  log::info(
+      "the release of " + job_.locks + " is not confirmed yet: " +
+      describe_silence(job_.settings, format_duration(k_release_patience) + " after the job has ended"));
 }
 
 void Releasing::say_daemons() const {

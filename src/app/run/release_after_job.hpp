@@ -25,6 +25,7 @@ struct GivenBack {
 // What the release works on. All of it outlives the call.
 struct EndedJob {
   const RunRequest& request;
+  const store::Settings& settings;
   lease::Session& session;  // it renews the lease until the release
   process::Supervisor& supervisor;
   const lease::Lease& lease;

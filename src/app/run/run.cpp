@@ -14,6 +14,7 @@
 #include "app/run/release_after_job.hpp"
 #include "app/run/splay.hpp"
 #include "app/run/status_file.hpp"
+#include "app/silence_watch.hpp"
 #include "app/store_access.hpp"
 #include "app/use_cases.hpp"
 #include "app/words/describe.hpp"
@@ -151,7 +152,9 @@ lease::SessionEvents Run::session_events() const {
 
 Result<Ending> Run::wait_for_grant() {
   session_->start_acquire();
-  const Stop stop = supervisor_->await(session_->done(), {}, [this] { say_no_answer(*session_, locks_); });
+  const Stop stop = supervisor_->await(session_->done(), {}, [this] {
+    say_no_answer(*session_, settings_, session_options(request_.timing), request_.wait);
+  });
   if (stop) return give_up_wait(stop);
   auto outcome = session_->grant();
   status_.waited = session_->waited();
@@ -234,8 +237,8 @@ Ending Run::conclude(const lease::Lease& lease, const JobEnd& end) {
   Ending ending = ending_of(end, request_);
   // The heartbeat may have learnt that the lease is lost after the job had already ended.
   if (session_->lost()) ending.how = Ending::How::lost;
-  const GivenBack given_back =
-      release_after_job({request_, *session_, *supervisor_, lease, locks_, end, ending, status_.attempts});
+  const GivenBack given_back = release_after_job(
+      {request_, settings_, *session_, *supervisor_, lease, locks_, end, ending, status_.attempts});
   status_.release = given_back.release;
   failures_ = given_back.failures;
   say_stop(end);

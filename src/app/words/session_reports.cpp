@@ -70,9 +70,4 @@ lease::SessionEvents with_reports(const lease::WaitPolicy& policy, lease::Sessio
   return events;
 }
 
-void say_no_answer(const lease::Session& session, const std::string& locks) {
-  if (session.waited() > 0ms || !session.trouble().empty()) return;
-  log::info("the database has not answered yet whether " + locks + " can be had; waiting for it");
-}
-
 }  // namespace dblock::app

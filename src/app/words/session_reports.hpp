@@ -13,8 +13,4 @@ namespace dblock::app {
 [[nodiscard]] lease::SessionEvents with_reports(const lease::WaitPolicy& policy, lease::SessionEvents events,
                                                 const Clock& clock);
 
-// Says that the wait for `locks` is one for the database, unless something has been said of it: that the lock
-// is held, or that a statement failed.
-void say_no_answer(const lease::Session& session, const std::string& locks);
-
 }  // namespace dblock::app
