@@ -14,6 +14,7 @@
 #include "store/mariadb/sql.hpp"
 #include "store/parameters.hpp"
 #include "support/catch.hpp"
+#include "support/config.hpp"
 #include "support/proxy.hpp"
 
 namespace dblock::contract {
@@ -585,6 +586,27 @@ TEST_CASE("mariadb line: a session with a lease may be idle for longer than a wa
   std::this_thread::sleep_for(3s);  // the server would have dropped a waiter's after two
   CHECK(sessions(t) == 1);
   CHECK(Request(t, "next").sleeps("waiter"));
+}
+
+TEST_CASE("mariadb line: a sleeper's second session does not tell again why the first had no password") {
+  MariadbUnderTest t;
+  HoldingRun holder(t.database().url(), request_for("k", "holder"));
+  const test::TempDir directory;
+  const std::string mark = directory.file("mark");
+  const std::string user = t.database().account("IDENTIFIED BY 'pw'");
+  const auto store = MariadbUnderTest::open_at(t.database().url(user) + "&password-command=[%20-e%20" + mark +
+                                               "%20]||{%20touch%20" + mark + ";exit%203;};echo%20pw");
+  auto& wake_up = *store->wake_up();
+  wake_up.announce({"waiter"});
+  const auto failed = store->connect();
+  REQUIRE_FALSE(failed);
+  CHECK_THAT(failed.error().message, Catch::Contains("failed with exit status 3"));
+  REQUIRE(store->connect());
+  static const WakeEvent never;
+  REQUIRE(wake_up.sleep_behind({"holder"}, 0, BootClock::now() + 100ms, never) == Slept::not_yet);
+  const auto seen = store->look(request_for("k", "waiter"));
+  INFO((seen ? "" : seen.error().message));
+  CHECK(seen);
 }
 
 TEST_CASE("mariadb line: waiters are listed in their order, to another session and to another account") {

@@ -54,11 +54,17 @@ HolderSession for_lease(HolderSession asked, const SessionOptions& options) {
   return asked == HolderSession::automatic && is_short ? HolderSession::keep : asked;
 }
 
+// The first connection tells why dblock's start got no password; by now a command may give one.
+MariadbSettings for_second_connection(MariadbSettings settings) {
+  settings.password_source.failure.reset();
+  return settings;
+}
+
 }  // namespace
 
 MariadbDatabase::MariadbDatabase(const MariadbSettings& settings, const SessionOptions& options)
     : connection_(settings, options, SchemaCheck::on),
-      aside_(settings, options, SchemaCheck::off),
+      aside_(for_second_connection(settings), options, SchemaCheck::off),
       reads_only_(options.reads_only),
       holder_session_(for_lease(settings.connection, options)),
       scarcity_(connection_, k_holder_asks_after),
