@@ -95,6 +95,21 @@ TEST_CASE("password files come before commands, these before DBLOCK_PASSWORD, an
   CHECK(password_by(from) == "typed from the URL of DBLOCK_DB");
 }
 
+TEST_CASE("a password file and DBLOCK_PASSWORD lose one line end, and no more") {
+  const TempDirectory directory;
+  auto from = sources_with(directory, "", "mysql://u@db1/locks");
+  using Read = std::pair<std::string, std::string>;
+  for (const auto& [given, password] : {Read{"secret\n", "secret"}, Read{"secret\r\n", "secret"},
+                                        Read{"secret\n\n", "secret\n"}, Read{" s ", " s "}}) {
+    CAPTURE(given);
+    from.password = given;
+    from.password_file.reset();
+    CHECK(password_by(from) == password + " from DBLOCK_PASSWORD");
+    from.password_file = write_private(directory, "file", given);
+    CHECK_THAT(password_by(from), Catch::StartsWith(password + " from DBLOCK_PASSWORD_FILE"));
+  }
+}
+
 TEST_CASE(
     "a password file that the world or a foreign group may read earns a warning, an option file a remark") {
   const TempDirectory directory;

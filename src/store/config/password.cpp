@@ -13,14 +13,19 @@
 namespace dblock::store {
 namespace {
 
+// As an editor leaves one behind, or the file that a secret was made from.
+std::string without_line_end(std::string text) {
+  if (text.ends_with('\n')) text.resize(text.size() - (text.ends_with("\r\n") ? 2 : 1));
+  return text;
+}
+
 // The file, whose text is the content without one line end.
 Result<SmallFile> read_password_file(const std::string& path) {
   DBLOCK_TRY(auto file, read_small_file(path, "password file"));
   if (!file)
     return fail(Errc::config,
                 "there is no password file " + path + "; name one that the user who runs dblock may read");
-  std::string& text = file->text;
-  if (text.ends_with('\n')) text.resize(text.size() - (text.ends_with("\r\n") ? 2 : 1));
+  file->text = without_line_end(std::move(file->text));
   return std::move(*file);
 }
 
@@ -85,7 +90,7 @@ Result<void> find_password(const SettingsSources& sources, const PartialSettings
     out.password_from = (*command)->from;
     return take_from_command(**command, sources.in_password_command, out);
   }
-  if (sources.password) return take(sources.password, "DBLOCK_PASSWORD");
+  if (sources.password) return take(without_line_end(*sources.password), "DBLOCK_PASSWORD");
   if (files.password) return take(files.password, files.password_from);
   return {};
 }

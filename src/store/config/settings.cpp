@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <charconv>
 #include <filesystem>
+#include <ranges>
 #include <utility>
 
 #include "base/duration.hpp"
@@ -179,9 +180,12 @@ std::optional<TlsMode> parse_tls_mode(std::string_view text) {
 
 bool is_host(std::string_view text) {
   constexpr std::size_t k_longest = 253;
+  constexpr std::ptrdiff_t k_longest_label = 63;
   return !text.empty() && text.size() <= k_longest && std::ranges::all_of(text, [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
            c == '-' || c == '_' || c == ':' || c == '%';
+  }) && std::ranges::all_of(std::views::split(text, '.'), [](const auto& label) {
+    return std::ranges::distance(label) <= k_longest_label;
   });
 }
 

@@ -34,8 +34,8 @@ namespace dblock::store {
 // True for text with a control character of ASCII.
 [[nodiscard]] bool has_control(std::string_view text);
 
-// True if all characters of `text` may stand in a host name or address. The client library would read a
-// "host" with '=' in it as a list of options.
+// True if `text` may be a host name or address: by its characters, its length and the length of each label.
+// The client library would read a "host" with '=' in it as a list of options.
 [[nodiscard]] bool is_host(std::string_view text);
 
 // nullopt unless `text` is a number from 1 to 65535.
