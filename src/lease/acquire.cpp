@@ -22,6 +22,11 @@ constexpr Micros k_short_rest = 1s;
 // How much later than its lease and margin a revoked holder may still seem to be there.
 constexpr Micros k_replaced_ends_late = 1s;
 
+// One try locks the rows of the locks over several statements.
+bool locks_rows(const LeaseRequest& request) {
+  return !request.plain() && !request.of_pool();
+}
+
 }  // namespace
 
 // A granted request gives its places up later, by LeaseStore::hold().
@@ -161,8 +166,9 @@ Acquisition::Progress Acquisition::rest(const LockStatus& row) {
 }
 
 Acquisition::Progress Acquisition::try_lock() {
-  // A plain read costs the server no lock and no log write.
-  if (refused_before_ && pacing_.has_schedule()) {
+  // A plain read costs the server no lock and no log write. Many tries at once that lock rows keep the
+  // holder's renewal out, in a thread pool for seconds.
+  if (refused_before_ ? pacing_.has_schedule() : locks_rows(request_) && !pacing_.out_of_time()) {
     DBLOCK_TRY(auto seen, store_.look(request_));
     if (auto* done = std::get_if<Done>(&seen)) return std::move(*done);
     if (const auto* held = std::get_if<Held>(&seen)) return refused(held->status);

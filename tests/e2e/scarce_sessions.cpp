@@ -73,6 +73,20 @@ TEST_CASE("waiters leave threads of a thread pool to the holder and to other cli
   check_all_succeed(waiters, 60s * slowness());
 }
 
+// Each try of a reader locks the rows of the lock over several statements, while others that wait for the
+// rows take the threads.
+TEST_CASE("readers that ask together leave threads of a small thread pool to the holder's renewals",
+          "[server][mariadb]") {
+  const Server server({"--thread-handling=pool-of-threads", "--thread-pool-size=2",
+                       "--thread-pool-max-threads=6", "--max-connections=200"});
+  ServerDatabase database(server.address());
+  LiveRun holder(database, {"--ttl", "10s", "--heartbeat", "1s"});
+  auto waiters = waiting_runs(database.url(), Words(24, "k"), {"--shared"});
+  for (int renewals = 0; renewals < 3; ++renewals) await_renewal(database);
+  CHECK(holder.end() == exited(0));
+  check_all_succeed(waiters, 60s * slowness());
+}
+
 TEST_CASE("more jobs hold their locks at a time than their account may have sessions",
           "[server][other-servers]") {
   ServerDatabase database;
