@@ -98,6 +98,7 @@ TEST_CASE("another program's scheme is shown with the one to use") {
                                     {"jdbc:mysql", "use mysql://"},
                                     {"jdbc:mysql:replication", "use mysql://"},
                                     {"jdbc:mariadb", "use mariadb://"},
+                                    {"r2dbc:mysql", "use mysql://"},
                                     {"mariadb+mariadbconnector", "use mariadb://"},
                                     {"trilogy", "use mysql://"},
                                     {"sqlite3", "use sqlite:PATH"},

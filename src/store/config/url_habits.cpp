@@ -116,8 +116,9 @@ Result<void> check_no_quote(std::string_view url) {
 }
 
 Result<void> check_scheme(std::string_view url) {
-  const bool is_jdbc = lower_case(url.substr(0, 5)) == "jdbc:";
-  const std::string_view scheme = url.substr(0, url.find(is_jdbc ? "://" : ":"));
+  const std::string start = lower_case(url.substr(0, 6));
+  const bool is_java = start.starts_with("jdbc:") || start == "r2dbc:";
+  const std::string_view scheme = url.substr(0, url.find(is_java ? "://" : ":"));
   const std::string lower = lower_case(scheme);
   if (lower == "mysql" || lower == "mariadb") return {};
   // What stands before the colon of user:password@host is no scheme.
