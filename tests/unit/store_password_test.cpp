@@ -99,8 +99,9 @@ TEST_CASE("a password file and DBLOCK_PASSWORD lose one line end, and no more") 
   const TempDirectory directory;
   auto from = sources_with(directory, "", "mysql://u@db1/locks");
   using Read = std::pair<std::string, std::string>;
-  for (const auto& [given, password] : {Read{"secret\n", "secret"}, Read{"secret\r\n", "secret"},
-                                        Read{"secret\n\n", "secret\n"}, Read{" s ", " s "}}) {
+  for (const auto& [given, password] :
+       {Read{"secret\n", "secret"}, Read{"secret\r\n", "secret"}, Read{"secret\r", "secret"},
+        Read{"secret\n\n", "secret\n"}, Read{" s ", " s "}}) {
     CAPTURE(given);
     from.password = given;
     from.password_file.reset();

@@ -15,7 +15,8 @@ namespace {
 
 // As an editor leaves one behind, or the file that a secret was made from.
 std::string without_line_end(std::string text) {
-  if (text.ends_with('\n')) text.resize(text.size() - (text.ends_with("\r\n") ? 2 : 1));
+  if (text.ends_with('\n')) text.pop_back();
+  if (text.ends_with('\r')) text.pop_back();
   return text;
 }
 
