@@ -6,6 +6,21 @@
 #include "support/config.hpp"
 
 namespace dblock::contract {
+
+std::string row_values(const RowState& row, const TimeAsSql& time) {
+  const bool is_held = !row.owner.empty();
+  const Micros began = is_held ? row.expires.value() - 1min : row.freed;
+  std::string values = "'" + row.key + "'," + std::to_string(row.slot) + ",'" +
+                       std::string(to_string(row.sharing.mode)) + "'," + std::to_string(row.sharing.slots) +
+                       (is_held ? ",'" + row.owner + "',1" : ",NULL,0");
+  for (const auto& at : {std::optional(began), std::optional(began), row.expires, row.revoked, row.hold_until,
+                         row.succeeded, row.succeeded})
+    values += "," + time(at);
+  return values + (row.was_granted ? ",1000," : ",0,") + std::to_string(row.margin.count()) +
+         ",1,'run',60000000,'host',4711,'user','job',''," +
+         (row.hold_length ? std::to_string(row.hold_length->count()) : "NULL");
+}
+
 namespace {
 
 // Everything that says who holds the row until when.

@@ -121,7 +121,7 @@ void fill_slots(test::ServerDatabase& database, int rows, int nth) {
 
 }  // namespace
 
-TEST_CASE("mariadb: an uncontended run on an existing row costs three statements") {
+TEST_CASE("mariadb: an uncontended run on an existing row costs three statements", "[once]") {
   const Server own;
   MariadbUnderTest t(own.address());
   const auto store = t.open();
@@ -142,7 +142,8 @@ TEST_CASE("mariadb: an uncontended run on an existing row costs three statements
 
 // As above, with all that an acquisition does beside its statements: it is there for those who might sleep
 // behind it, and it may wait.
-TEST_CASE("mariadb: an acquisition without contention costs three statements, whether it would wait or not") {
+TEST_CASE("mariadb: an acquisition without contention costs three statements, whether it would wait or not",
+          "[once]") {
   const Server own;
   MariadbUnderTest t(own.address());
   SystemClock clock;
@@ -165,7 +166,8 @@ TEST_CASE("mariadb: an acquisition without contention costs three statements, wh
 }
 
 TEST_CASE(
-    "mariadb: a request that does not wait costs three statements when it is refused, and takes no place") {
+    "mariadb: a request that does not wait costs three statements when it is refused, and takes no place",
+    "[once]") {
   MariadbUnderTest t;
   test::Proxy proxy(t.database().server());
   SystemClock clock;
@@ -180,8 +182,8 @@ TEST_CASE(
 }
 
 // Of a lock whose holder has a session, which the waiter sleeps behind.
-TEST_CASE(
-    "mariadb: a waiter costs eight statements to begin to wait, none until it is woken, and then four") {
+TEST_CASE("mariadb: a waiter costs eight statements to begin to wait, none until it is woken, and then four",
+          "[once]") {
   MariadbUnderTest t;
   test::Proxy proxy(t.database().server());
   HoldingRun holder(t.database().url(), request_for("k", "holder"));
@@ -201,7 +203,8 @@ TEST_CASE(
   CHECK(proxy.statements().size() == 8 + 4);  // the release
 }
 
-TEST_CASE("mariadb: a waiter behind another one sends nothing but its grant when that one has ended") {
+TEST_CASE("mariadb: a waiter behind another one sends nothing but its grant when that one has ended",
+          "[once]") {
   MariadbUnderTest t;
   test::Proxy proxy(t.database().server());
   HoldingRun holder(t.database().url(), request_for("k", "holder"));
@@ -221,7 +224,7 @@ TEST_CASE("mariadb: a waiter behind another one sends nothing but its grant when
 // The lease is one of `acquire`, whose session is gone: so the first of them looks often. The others sleep,
 // as far as there are seats, and look now and then.
 TEST_CASE("mariadb: a hundred idle waiters of one lock send the server twenty statements a second at most",
-          "[mariadb][storm]") {
+          "[mariadb][storm][once]") {
   const Server own;
   MariadbUnderTest t(own.address());
   auto acquired = request_for("k", "owner");
@@ -282,7 +285,8 @@ TEST_CASE("mariadb: a run on an existing row has the server read and parse littl
   CHECK(cost_by("'Handler_update','Handler_write','Handler_tmp_write'") <= 6);
 }
 
-TEST_CASE("mariadb: a minimal hold and once per period cost no statement when nobody is in the way") {
+TEST_CASE("mariadb: a minimal hold and once per period cost no statement when nobody is in the way",
+          "[once]") {
   const Server own;
   MariadbUnderTest t(own.address());
   const auto store = t.open();
@@ -332,7 +336,7 @@ TEST_CASE("mariadb: a period ends at nine tenths of its length to the microsecon
   CHECK(outcome_at(k_done + 8h - 1us));
 }
 
-TEST_CASE("mariadb: a renewal by the heartbeat and a look at a key cost one statement each") {
+TEST_CASE("mariadb: a renewal by the heartbeat and a look at a key cost one statement each", "[once]") {
   const Server own;
   MariadbUnderTest t(own.address());
   const auto store = t.open();
@@ -491,7 +495,8 @@ TEST_CASE("mariadb: the history is read and forgotten without a look at the rest
   CHECK(rows_read([&] { return store->reap({true, 24h, 24h}); }) < 1000);
 }
 
-TEST_CASE("mariadb: a run costs three statements, and a fourth after its release where a history is kept") {
+TEST_CASE("mariadb: a run costs three statements, and a fourth after its release where a history is kept",
+          "[once]") {
   const Server own;
   MariadbUnderTest t(own.address());
   const auto cost = [&] {

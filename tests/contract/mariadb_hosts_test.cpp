@@ -95,7 +95,7 @@ TEST_CASE("mariadb: a host that has fallen silent is not asked first again") {
 }
 
 TEST_CASE("mariadb: once there is a lease to lose, no host is waited for longer than for a reply",
-          "[safety]") {
+          "[safety][once]") {
   TwoHosts hosts;
   const auto store = hosts.open(2s, "?connect-timeout=10m");
   const Lease lease = granted_by(store->try_acquire(request_for("k", "owner")));

@@ -336,7 +336,7 @@ TEST_CASE("mariadb line: waiters whose sessions are killed keep their places") {
 
 // Servers take chains of about thirty sleepers for a deadlock.
 TEST_CASE("mariadb line: a hundred waiters sleep at once, those far back not behind the next one",
-          "[storm]") {
+          "[storm][once]") {
   const Server own({"--max-connections=600"});
   Line line(own.address());
   Names expected;
@@ -372,7 +372,8 @@ TEST_CASE("mariadb line: as many sleep at once as a fifth of the sessions or thr
   }
 }
 
-TEST_CASE("mariadb line: a request with as many before it as there are seats asks for one but once") {
+TEST_CASE("mariadb line: a request with as many before it as there are seats asks for one but once",
+          "[once]") {
   const Server own({"--max-connections=20"});
   MariadbUnderTest t(own.address());
   Proxy proxy(own.address());
@@ -416,7 +417,8 @@ TEST_CASE("mariadb line: nobody goes to sleep while more than four fifths of the
 }
 
 TEST_CASE(
-    "mariadb line: a request that asks for no seat finds out whether sessions are scarce, but not often") {
+    "mariadb line: a request that asks for no seat finds out whether sessions are scarce, but not often",
+    "[once]") {
   const bool of_account = GENERATE(false, true);
   CAPTURE(of_account);
   TwentySessions s(of_account);
@@ -441,7 +443,8 @@ TEST_CASE(
   CHECK(asked() == 3);
 }
 
-TEST_CASE("mariadb line: where sessions are scarce those who look often keep none between their looks") {
+TEST_CASE("mariadb line: where sessions are scarce those who look often keep none between their looks",
+          "[once]") {
   const auto options = GENERATE(Sharing{Mode::slot, 1}, Sharing{});
   CAPTURE(options.slots);
   const Server own({"--max-connections=20"});
@@ -549,7 +552,8 @@ TEST_CASE("mariadb line: the first waiter behind a holder that has no session lo
 // The server drops the frozen one's session, and what it is to the others. Its place counts for 150 s more,
 // but a lock that nobody takes for three goes to whoever asks.
 TEST_CASE(
-    "mariadb line: a first waiter that is frozen when its turn comes costs those behind it three seconds") {
+    "mariadb line: a first waiter that is frozen when its turn comes costs those behind it three seconds",
+    "[once]") {
   Line line;
   Proxy proxy(line.t.database().server());
   const bool asleep = GENERATE(true, false);

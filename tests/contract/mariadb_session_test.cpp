@@ -333,7 +333,7 @@ TEST_CASE("mariadb: a transaction whose session is lost runs no further statemen
 
 // I4: the deadline counts from before the statement was sent. Counted from the reply, a slow answer would
 // make the holder believe in its lease for longer than the server does.
-TEST_CASE("mariadb: a slow reply does not lengthen what the holder may believe", "[safety]") {
+TEST_CASE("mariadb: a slow reply does not lengthen what the holder may believe", "[safety][once]") {
   MariadbUnderTest t;
   test::Proxy proxy(t.database().server());
   const auto store = MariadbUnderTest::open_at(proxy.url(t.database().name()));

@@ -237,7 +237,7 @@ TEST_CASE("mariadb: a server that asks for the password itself does not get it")
 
 // The library would wait for ten seconds, and the server for two, several times.
 TEST_CASE("mariadb: a renewal without an answer is given up in time over the socket, plain TCP and TLS",
-          "[safety]") {
+          "[safety][once]") {
   const Certificates certificates;
   const Server own(certificates.server_options("good"));
   MariadbUnderTest t(own.address());

@@ -234,7 +234,8 @@ STORE_CASE("forgetting a lock loses no pause") {
 
 // The lock was free all the time, and yet nobody could have taken it.
 STORE_CASE(
-    "a pause keeps the order: those who wait keep their places, and the lock counts as free from its end") {
+    "a pause keeps the order: those who wait keep their places, and the lock counts as free from its end",
+    "[once]") {
   const bool resumed = GENERATE(true, false);
   const auto scope = GENERATE(of_key("k"), of_prefix(""));
   for (const auto& request : every_kind("waiter")) {

@@ -88,7 +88,7 @@ TEST_CASE("a frozen holder's late write is refused", "[server][safety]") {
 }
 
 TEST_CASE("a transaction longer than the lease: renewed meanwhile, and not taken over before it ends",
-          "[server][safety][other-servers]") {
+          "[server][safety]") {
   Application app;
   LiveRun run(app.database, {"--ttl", "3s", "--margin", "200ms"});
   const std::string call = "CALL dblock_assert_held('k'," + app.database.column("k", "token") + ")";

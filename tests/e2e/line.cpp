@@ -27,8 +27,7 @@ TEST_CASE("fifty waiters on a server run in the order of their arrival", "[serve
 }
 
 // The others keep no session, and all have their turn.
-TEST_CASE("no more than a fifth of a server's sessions belong to waiters that sleep",
-          "[server][other-servers]") {
+TEST_CASE("no more than a fifth of a server's sessions belong to waiters that sleep", "[server]") {
   const Server server({"--max-connections=30"});
   ServerLine line(server.address());
   std::vector<Process*> waiters;
@@ -56,7 +55,7 @@ TEST_CASE("a waiter in a server's line that is stopped or killed leaves nothing,
       line, [&] { CHECK(wait_until([&] { return line.database().sessions().size() == 4; })); });
 }
 
-TEST_CASE("waiters whose sessions are killed again and again keep their places", "[server][other-servers]") {
+TEST_CASE("waiters whose sessions are killed again and again keep their places", "[server]") {
   const Server server;  // on the shared one all seats may be taken
   ServerLine line(server.address());
   std::vector<Process*> waiters;

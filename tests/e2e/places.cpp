@@ -77,8 +77,8 @@ TEST_CASE("a lock whose row is gone is shown as free with its waiters, and is fo
   CHECK(waiter.wait() == exited(0));
 }
 
-TEST_CASE("what a frozen waiter does not take goes after three seconds to whoever asks, who passes its place",
-          "[other-servers]") {
+TEST_CASE(
+    "what a frozen waiter does not take goes after three seconds to whoever asks, who passes its place") {
   const Database database;
   LiveRun holder(database);
   Process waiter = waiting_run(database);

@@ -87,8 +87,7 @@ TEST_CASE("readers that ask together leave threads of a small thread pool to the
   check_all_succeed(waiters, 60s * slowness());
 }
 
-TEST_CASE("more jobs hold their locks at a time than their account may have sessions",
-          "[server][other-servers]") {
+TEST_CASE("more jobs hold their locks at a time than their account may have sessions", "[server]") {
   ServerDatabase database;
   const std::string url = database.url(database.account("WITH MAX_USER_CONNECTIONS 5"));
   std::vector<std::unique_ptr<LiveRun>> runs;
