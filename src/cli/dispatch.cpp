@@ -158,8 +158,10 @@ class Runner {
 
   // Releases a lease whose owner id could not be written: no caller knows the id to release it with.
   static void release_unreported(const app::AcquireRequest& request, const app::Acquired& acquired) {
-    const app::ReleaseRequest release{
-        .database = request.database, .key = acquired.lease.key, .owner = acquired.lease.owner};
+    const app::ReleaseRequest release{.database = request.database,
+                                      .identity = request.identity,
+                                      .key = acquired.lease.key,
+                                      .owner = acquired.lease.owner};
     const auto released = app::release(release);
     if (!released) log::warning("the lease could not be released: " + released.error().message);
   }

@@ -136,8 +136,7 @@ void Supervisor::waited_for(pid_t pid, int wait_status) {
 Stop Supervisor::await(const WakeEvent& wake, std::optional<BootTime> until,
                        const std::function<void()>& on_silence) {
   if (until) timer_.arm(*until);
-  std::optional<BootTime> silent_until;
-  if (on_silence) silent_until = BootClock::now() + k_silence;
+  BootTime silent_until = on_silence ? BootClock::now() + k_silence : BootTime::max();
   for (;;) {
     if (wake.raised() || (until && BootClock::now() >= *until)) return {};
     if (parent_ended()) return {.reason = Stop::Reason::parent, .signal = SIGTERM, .pid = parent_pid_};
@@ -149,12 +148,12 @@ Stop Supervisor::await(const WakeEvent& wake, std::optional<BootTime> until,
     }
     if (!guardian_alive_) return {.reason = Stop::Reason::guardian};
     int patience_ms = -1;
-    if (silent_until) {
-      const Nanos left = *silent_until - BootClock::now();
+    if (silent_until != BootTime::max()) {
+      const Nanos left = silent_until - BootClock::now();
       if (left > Nanos{0}) {
         patience_ms = static_cast<int>(left / 1ms) + 1;
       } else {
-        silent_until.reset();
+        silent_until = BootTime::max();
         on_silence();
       }
     }
