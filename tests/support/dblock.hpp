@@ -50,7 +50,7 @@ Exit run_true(const Database& database, const std::string& key = "k", const Word
 [[nodiscard]] Words tree_job(const TempDir& directory);
 // Shell that creates the file `up` and then waits for `go`.
 [[nodiscard]] std::string until_told(const TempDir& directory);
-// … and then ends with the code that `go` holds.
+// A job that does the same, and then ends with the code that `go` holds.
 [[nodiscard]] Words patient_job(const TempDir& directory);
 // Tells it to end with this code.
 void let_end(const TempDir& directory, int code = 0);

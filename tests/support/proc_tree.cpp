@@ -1,10 +1,14 @@
 #include "support/proc_tree.hpp"
 
+#include <dirent.h>
+
 #include <algorithm>
 #include <charconv>
 #include <chrono>
 #include <csignal>
+#include <cstring>
 #include <filesystem>
+#include <memory>
 #include <sstream>
 
 #include "support/config.hpp"
@@ -14,12 +18,12 @@ namespace {
 
 std::vector<pid_t> all_processes() {
   std::vector<pid_t> found;
-  std::error_code failed;
-  for (const auto& entry : std::filesystem::directory_iterator("/proc", failed)) {
-    const std::string name = entry.path().filename();
+  const std::unique_ptr<DIR, int (*)(DIR*)> directory(::opendir("/proc"), ::closedir);
+  while (const dirent* const entry = directory ? ::readdir(directory.get()) : nullptr) {
+    const char* const end = entry->d_name + std::strlen(entry->d_name);
     pid_t pid = 0;
-    const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), pid);
-    if (error == std::errc{} && end == name.data() + name.size()) found.push_back(pid);
+    const auto [rest, error] = std::from_chars(entry->d_name, end, pid);
+    if (error == std::errc{} && rest == end) found.push_back(pid);
   }
   return found;
 }

@@ -50,6 +50,18 @@ void note_moment(const char* what, const char* file) {
                    token + " " + std::to_string(::getpid()) + "\n");
 }
 
+// patient UP GO: creates UP, and ends when GO is there, with the code in it. A shell would start a program
+// for each look.
+int patient(const char* up, const char* go) {
+  append(up, "");
+  for (;; sleep_ms(5)) {
+    std::FILE* const told = std::fopen(go, "re");
+    if (told == nullptr) continue;
+    int code = 0;
+    return std::fscanf(told, "%d", &code) == 1 ? code : 99;
+  }
+}
+
 // family FILE MS: the same with a child that ignores TERM and lives as long.
 int interval(const char* file, long ms, bool with_child) {
   const int alive = ::open(file, O_RDONLY | O_CREAT | O_CLOEXEC, 0666);  // closed by the kernel, at our death
@@ -207,6 +219,7 @@ int main(int argc, char** argv) {
   if (habit == "interval") return interval(argv[2], ms, false);
   if (habit == "family") return interval(argv[2], ms, true);
   if (habit == "brood") return brood(argv[2], ms);
+  if (habit == "patient" && argc > 3) return patient(argv[2], argv[3]);
   if (habit == "tree") return tree(argv[2]);
   if (habit == "signals") return signals(argv[2]);
   if (habit == "headless") lose_head(argv[2]);
