@@ -18,7 +18,7 @@ _dblock_options() {
     history) echo '-k --key --prefix --since --outcome --limit --format' ;;
     reap) echo '--dry-run --every --forget-after --forget-history' ;;
     migrate) echo '--status --dry-run --print-grants --applications --history' ;;
-    doctor) echo '' ;;
+    doctor) echo '--try' ;;
     help) echo '' ;;
     version) echo '' ;;
     completion) echo '' ;;

@@ -227,4 +227,5 @@ complete -c dblock -n '__dblock_in migrate' -l dry-run -d 'show the SQL that wou
 complete -c dblock -n '__dblock_in migrate' -l print-grants -x -d 'show the GRANT statements USER needs'
 complete -c dblock -n '__dblock_in migrate' -l applications -d 'with --print-grants: for applications, which call the procedures of dblock-sql(7)'
 complete -c dblock -n '__dblock_in migrate' -l history -x -a 'on off' -d 'on: record runs that end; off: stop that, and keep what is recorded'
+complete -c dblock -n '__dblock_in doctor' -l try -d 'also take, renew, hand on and release locks of its own'
 # end

@@ -177,6 +177,7 @@ struct UnreadVariable {
 struct DoctorRequest {
   store::SettingsSources database;
   std::vector<UnreadVariable> unread{};  // variables named like dblock's that nobody reads
+  std::optional<Identity> tries{};       // --try: does what jobs do, under this name
 };
 
 struct KeysRequest {

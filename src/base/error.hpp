@@ -5,6 +5,7 @@
 
 #include <expected>
 #include <string>
+#include <string_view>
 #include <utility>
 
 namespace dblock {
@@ -29,7 +30,8 @@ struct Error {
   Errc code = Errc::internal;
   std::string message;
   unsigned native = 0;
-  bool may_pass = false;  // of a refusal: it is likely to end by itself, so a later try is worthwhile
+  bool may_pass = false;         // of a refusal: it is likely to end by itself, so a later try is worthwhile
+  std::string_view statement{};  // the database's statement that failed, by its name; empty: not known
 };
 
 template <typename T>

@@ -7,6 +7,7 @@
 #include "base/overloaded.hpp"
 #include "base/small_file.hpp"
 #include "doctor/judgements.hpp"
+#include "doctor/trial.hpp"
 #include "store/open.hpp"
 
 namespace dblock::doctor {
@@ -62,22 +63,26 @@ std::vector<Finding> credentials(const store::SettingsSources& sources,
   return findings;
 }
 
-std::vector<Finding> judge_store(const store::Settings& settings) {
+std::vector<Finding> judge_store(const store::Settings& settings,
+                                 const std::optional<lease::OwnerId>& caller) {
   return std::visit(Overloaded{[](const ServerFacts& facts) { return judge_server(facts); },
                                [](const FileFacts& facts) { return judge_file(facts); }},
-                    store::gather_facts(settings));
+                    store::gather_facts(settings, caller));
 }
 
 }  // namespace
 
 std::vector<Finding> examine(const store::SettingsSources& sources,
-                             const Result<store::ResolvedSettings>& resolved) {
+                             const Result<store::ResolvedSettings>& resolved,
+                             const std::optional<lease::Holder>& tries) {
   if (!resolved) return {{"configuration", Level::bad, sources.named_by, resolved.error().message, {}}};
   const auto* const server = std::get_if<store::MariadbSettings>(&resolved->settings);
   if (server != nullptr && server->password_source.failure)
     return {{"configuration", Level::bad, sources.named_by, server->password_source.failure->message, {}}};
   std::vector<Finding> findings{configuration(sources, resolved->settings)};
-  for (auto& more : {credentials(sources, *resolved), judge_store(resolved->settings)})
+  std::optional<lease::OwnerId> caller;
+  if (tries) caller = owner_of_trial(*tries);
+  for (auto& more : {credentials(sources, *resolved), judge_store(resolved->settings, caller)})
     findings.insert(findings.end(), more.begin(), more.end());
   return findings;
 }

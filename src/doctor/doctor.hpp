@@ -2,9 +2,11 @@
 // them.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "lease/lease.hpp"
 #include "store/config/settings.hpp"
 
 namespace dblock::doctor {
@@ -21,9 +23,11 @@ struct Finding {
 };
 
 // Findings about the settings, the credentials, and each host or the file, in the order in which they are
-// shown. `resolved`: what store::resolve_settings() made of `sources`. Changes nothing. Never fails: a
-// failure is a finding. Blocks within the connect timeout and a few seconds for each host.
+// shown. `resolved`: what store::resolve_settings() made of `sources`. Changes nothing; but with `tries` also
+// calls the procedures as an application does. Never fails: a failure is a finding. Blocks within the connect
+// timeout and a few seconds for each host.
 [[nodiscard]] std::vector<Finding> examine(const store::SettingsSources& sources,
-                                           const Result<store::ResolvedSettings>& resolved);
+                                           const Result<store::ResolvedSettings>& resolved,
+                                           const std::optional<lease::Holder>& tries);
 
 }  // namespace dblock::doctor

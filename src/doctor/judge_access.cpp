@@ -273,6 +273,18 @@ Finding procedures(const HostFacts& facts) {
           {}};
 }
 
+// The last call is the only one that can have failed.
+Finding calls(const HostFacts& facts) {
+  const auto& last = facts.calls.back();
+  if (last.outcome == "released")
+    return {"try-procedures", Level::ok, "", "an application takes, asserts, renews and releases a lock", {}};
+  return {"try-procedures",
+          Level::bad,
+          last.name + ": " + (last.outcome.empty() ? "failed" : last.outcome),
+          last.message.empty() ? "let no application rely on this database" : last.message,
+          {}};
+}
+
 }  // namespace
 
 std::vector<Finding> judge_access(const HostFacts& facts) {
@@ -280,6 +292,7 @@ std::vector<Finding> judge_access(const HostFacts& facts) {
   std::vector<Finding> findings{connection(facts), tls(facts),    certificate(facts),
                                 privileges(facts), excess(facts), schema(facts)};
   if (!facts.procedures.empty()) findings.push_back(procedures(facts));
+  if (!facts.calls.empty()) findings.push_back(calls(facts));
   if (facts.keeps_history) findings.push_back(history(facts));
   return findings;
 }

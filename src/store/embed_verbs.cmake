@@ -1,5 +1,6 @@
-# Writes OUTPUT, a C++ source that defines STORE::sql(Verb) from the files FILES (a ;-list) of sql/verbs. Each holds one
-# statement for people: comments and needless white space go, and {name} becomes the text of that name in a terms.sql.
+# Writes OUTPUT, a C++ source that defines STORE::sql(Verb) and, for servers, STORE::name_of(Verb), from the files FILES (a
+# ;-list) of sql/verbs. Each holds one statement for people: comments and needless white space go, and {name} becomes the
+# text of that name in a terms.sql.
 # Run with: cmake -DFILES=… -DOUTPUT=… -DSTORE=… -P embed_verbs.cmake
 
 cmake_minimum_required(VERSION 3.25)
@@ -12,6 +13,7 @@ read_terms("${folder}/../terms.sql" condense as_is)
 read_terms("${folder}/terms.sql" condense as_is)
 
 set(cases "")
+set(names "")
 foreach(file IN LISTS FILES)
   get_filename_component(name "${file}" NAME_WE)
   if(name STREQUAL "terms")
@@ -22,8 +24,20 @@ foreach(file IN LISTS FILES)
   expand(sql "${name}.sql")
   string(REPLACE "${semicolon}" ";" sql "${sql}")
   string(APPEND cases "    case Verb::${name}:\n      return ${STORE}::checked(Verb::${name}, R\"dblock_sql(${sql})dblock_sql\");\n")
+  string(APPEND names "    case Verb::${name}:\n      return \"${name}\";\n")
 endforeach()
 all_must_be_used()
+set(name_of "")
+if(STORE STREQUAL mariadb)
+  set(name_of "
+std::string_view name_of(Verb verb) {
+  switch (verb) {
+${names}    default:
+      return {};
+  }
+}
+")
+endif()
 file(WRITE "${OUTPUT}.new" "// Generated from sql/verbs by embed_verbs.cmake; do not edit.
 #include \"store/${STORE}/sql.hpp\"
 
@@ -35,6 +49,7 @@ ${cases}    default:
       return {};
   }
 }
+${name_of}
 
 }  // namespace dblock::store::${STORE}
 ")

@@ -51,6 +51,13 @@ struct ProcedureTried {
   bool outdated = false;  // of an older version than this dblock's; known only to an account that may call it
 };
 
+// A call of a procedure as an application makes it.
+struct CallTried {
+  std::string name;
+  std::string outcome{};  // of its row; empty: the server refused the call, with `message`
+  std::string message{};
+};
+
 // The server's clock minus ours, from the middle of the shortest of a few round trips.
 struct ClockReading {
   Micros ahead{0};
@@ -102,6 +109,9 @@ struct HostFacts {
   std::string key_type;                        // of dblock_lock.lock_key; empty: not known
 
   std::vector<ProcedureTried> procedures;  // empty where there are no tables
+  // A lock taken, asserted, renewed and released by its procedures, up to the first call that failed. Empty
+  // unless that was asked for, and may be called.
+  std::vector<CallTried> calls;
 
   std::optional<bool> keeps_history;               // nullopt: not known, as without tables
   std::vector<PrivilegeTried> history_privileges;  // on dblock_history, where a history is kept

@@ -29,10 +29,11 @@ std::unique_ptr<SchemaAdmin> open_schema(const Settings& settings, const Session
       settings);
 }
 
-Facts gather_facts(const Settings& settings) {
+Facts gather_facts(const Settings& settings, const std::optional<lease::OwnerId>& caller) {
   return std::visit(
-      Overloaded{[](const MariadbSettings& server) -> Facts { return mariadb::gather_facts(server); },
-                 [](const SqliteSettings& file) -> Facts { return sqlite::gather_facts(file); }},
+      Overloaded{
+          [&](const MariadbSettings& server) -> Facts { return mariadb::gather_facts(server, caller); },
+          [](const SqliteSettings& file) -> Facts { return sqlite::gather_facts(file); }},
       settings);
 }
 

@@ -25,9 +25,10 @@ class Database;
 [[nodiscard]] std::unique_ptr<SchemaAdmin> open_schema(const Settings& settings,
                                                        const SessionOptions& options);
 
-// Asks each host of the settings, or looks into the file, and changes nothing there. Blocks within the
-// connect timeout and a few seconds for each host.
-[[nodiscard]] Facts gather_facts(const Settings& settings);
+// Asks each host of the settings, or looks into the file, and changes nothing there. With `caller`, an owner
+// id, also takes and releases a lock by the procedures, where they are there and the account may call all of
+// them. Blocks within the connect timeout and a few seconds for each host.
+[[nodiscard]] Facts gather_facts(const Settings& settings, const std::optional<lease::OwnerId>& caller = {});
 
 // "3.4.9 with OpenSSL 3.5.7 9 Jun 2026": MariaDB's client library and the TLS library that are in use on this
 // host. An error where it cannot be loaded, which only databases on a server need.

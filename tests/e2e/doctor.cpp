@@ -66,6 +66,29 @@ TEST_CASE("doctor finds nothing bad in a working configuration and takes no lock
   CHECK(database.rows() == 1);
 }
 
+TEST_CASE("doctor --try does what jobs do, with locks of its own, and holds none afterwards") {
+  const Database database;
+  const auto doctored = doctor(database.url(), {"doctor", "--try", "--json"});
+  CHECK(doctored.exit == exited(0));
+  for (const char* const check : {"try-grant", "try-refusal", "try-renewal", "try-handover", "try-shared",
+                                  "try-slots", "try-several", "try-pause", "try-release"}) {
+    INFO(check);
+    CHECK(doctored.level(check) == "ok");
+    CHECK_FALSE(doctored.found(check).empty());
+  }
+  CHECK(Json::parse(dblock(database, {"inspect", "--json"}).out).at("locks").empty());
+  CHECK(database.rows() == 3);
+}
+
+TEST_CASE("of two doctors that try the same database one waits for the other") {
+  const Database database;
+  const Spawn spec = dblock_spawn(database, {"doctor", "--try", "--json"});
+  Process first(spec);
+  Process second(spec);
+  CHECK(first.wait() == exited(0));
+  CHECK(second.wait() == exited(0));
+}
+
 TEST_CASE("doctor names a variable that looks like dblock's and that nobody reads, without its value") {
   const Database database;
   const auto finished =
@@ -141,6 +164,44 @@ TEST_CASE("doctor judges by the account's own limits of sessions and of an hour"
   CHECK(doctored.found("connections") == "1 of max_user_connections=3");
   CHECK(doctored.level("hourly-limits") == "warn");
   CHECK(doctored.found("hourly-limits") == "MAX_UPDATES_PER_HOUR=480, MAX_CONNECTIONS_PER_HOUR=9");
+}
+
+TEST_CASE("doctor --try names what failed, and the statement that the server refused",
+          "[server][other-servers]") {
+  ServerDatabase database;
+  const std::string poor = database.account("", "SELECT, UPDATE");
+  REQUIRE(run_true(database, "dblock doctor") == exited(0));
+  REQUIRE(run_true(database, "dblock doctor 1") == exited(0));
+  const auto doctored = doctor(database.url(poor), {"doctor", "--try", "--json"});
+  CHECK(doctored.level("try-grant") == "ok");
+  CHECK(doctored.level("try-handover") == "bad");
+  CHECK(says(doctored.message("try-handover"), "(statement add_place)"));
+  CHECK(doctored.level("try-pause").empty());
+  CHECK(doctored.level("try-release") == "ok");
+}
+
+TEST_CASE("doctor --try finds a server on which nobody could rely on a grant", "[server]") {
+  ServerDatabase database;
+  REQUIRE(run_true(database, "dblock doctor") == exited(0));
+  database.sql("CREATE TRIGGER t BEFORE UPDATE ON dblock_lock FOR EACH ROW SET @seen = NEW.token");
+  const auto doctored = doctor(database.url(), {"doctor", "--try", "--json"});
+  CHECK(doctored.level("try-grant") == "bad");
+  CHECK(says(doctored.message("try-grant"), "trigger"));
+  CHECK(doctored.level("try-refusal").empty());
+}
+
+TEST_CASE("doctor --try calls the procedures as an application does", "[server][other-servers]") {
+  ServerDatabase database;
+  const std::string account = database.account("", "SELECT, INSERT, UPDATE, DELETE, EXECUTE");
+  CHECK(doctor(database.url(account)).level("try-procedures").empty());
+  const auto doctored = doctor(database.url(account), {"doctor", "--try", "--json"});
+  CHECK(doctored.exit == exited(0));
+  CHECK(doctored.level("try-procedures") == "ok");
+  CHECK(doctor(database.url("root"), {"doctor", "--try", "--json"}).level("try-procedures").empty());
+  REQUIRE(dblock(database, {"acquire", "--key", "dblock doctor 3", "--ttl", "1h"}).exit == exited(0));
+  const auto refused = doctor(database.url(account), {"doctor", "--try", "--json"});
+  CHECK(refused.level("try-procedures") == "bad");
+  CHECK(refused.found("try-procedures") == "dblock_acquire: held");
 }
 
 TEST_CASE("doctor finds the printed grants enough and no more than that", "[server][other-servers]") {

@@ -255,7 +255,10 @@ Result<app::MigrateRequest> migrate_request(const Values& options) {
 
 Result<app::DoctorRequest> doctor_request(const Values& options) {
   DBLOCK_TRY(auto database, database_sources(options));
-  return app::DoctorRequest{std::move(database), unread_variables(options.environment())};
+  app::DoctorRequest request{std::move(database), unread_variables(options.environment())};
+  DBLOCK_TRY(const bool tries, options.get<bool>("try"));
+  if (tries) request.tries = identity(options);
+  return request;
 }
 
 Result<app::KeysRequest> keys_request(const Values& options) {

@@ -223,7 +223,8 @@ std::expected<ExaminerSession, ServerError> open_session(const MariadbSettings& 
   return ExaminerSession(std::move(*handle));
 }
 
-HostFacts examine_host(const MariadbSettings& settings, const HostPort* host) {
+HostFacts examine_host(const MariadbSettings& settings, const HostPort* host,
+                       const std::optional<lease::OwnerId>& caller) {
   HostFacts facts;
   facts.host = shown(host, settings);
   facts.tls = settings.tls;
@@ -237,6 +238,7 @@ HostFacts examine_host(const MariadbSettings& settings, const HostPort* host) {
     return facts;
   }
   read_server(*session, facts);
+  if (caller) try_calls(*session, facts, *caller);
   if (session->broken()) {
     facts.failed = make_error(k_attempt, facts.host, *session->broken(), Phase::read).message;
     return facts;
@@ -254,12 +256,12 @@ Result<std::string> client_library_in_use() {
   return client_library_version() + (tls.empty() ? " without TLS" : " with " + tls);
 }
 
-ServerFacts gather_facts(const MariadbSettings& settings) {
+ServerFacts gather_facts(const MariadbSettings& settings, const std::optional<lease::OwnerId>& caller) {
   forget_environment();
   ServerFacts facts{client_library_in_use(), {}, settings.min_replicas};
   if (!facts.client_library) return facts;
-  if (settings.hosts.empty()) facts.hosts.push_back(examine_host(settings, nullptr));
-  for (const auto& host : settings.hosts) facts.hosts.push_back(examine_host(settings, &host));
+  if (settings.hosts.empty()) facts.hosts.push_back(examine_host(settings, nullptr, caller));
+  for (const auto& host : settings.hosts) facts.hosts.push_back(examine_host(settings, &host, caller));
   return facts;
 }
 

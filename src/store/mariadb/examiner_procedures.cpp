@@ -1,5 +1,6 @@
 #include "store/mariadb/examiner_procedures.hpp"
 
+#include <algorithm>
 #include <map>
 #include <optional>
 #include <utility>
@@ -101,6 +102,34 @@ void read_procedures(ExaminerSession& session, HostFacts& facts) {
     tried.outdated = is_there && shown->second.version && *shown->second.version < procedures_version();
     facts.procedures.push_back(std::move(tried));
   }
+}
+
+void try_calls(ExaminerSession& session, HostFacts& facts, const lease::OwnerId& caller) {
+  const auto callable = [](const ProcedureTried& tried) {
+    return tried.answer == ProcedureTried::Answer::callable;
+  };
+  if (facts.is_read_only() || facts.procedures.empty() || !std::ranges::all_of(facts.procedures, callable))
+    return;
+  const std::string key = "(" + bytes_literal("dblock doctor 3") + ",";
+  const std::string lease = key + bytes_literal(caller.text);
+  std::string token;
+  // False once the outcome is not the one that this call must have.
+  const auto call = [&](const std::string& name, const std::string& arguments, std::string_view expected) {
+    CallTried tried{name};
+    const auto answer = session.call("CALL " + name + arguments + ")");
+    if (!answer) tried.message = refusal(answer.error()).error().message;
+    if (answer && !answer->rows.empty()) {
+      tried.outcome = answer->rows.front()[0].value_or("");
+      token = answer->rows.front()[1].value_or("");
+    }
+    facts.calls.push_back(tried);
+    return tried.outcome == expected;
+  };
+  if (!call("dblock_acquire", lease + ",10000,NULL,0,'dblock doctor --try'", "granted")) return;
+  session.attempt("START TRANSACTION");
+  const bool held = call("dblock_assert_held", key + std::to_string(unsigned_number(token)), "held");
+  session.attempt("COMMIT");
+  if (held && call("dblock_renew", lease + ",NULL", "renewed")) call("dblock_release", lease, "released");
 }
 
 }  // namespace dblock::store::mariadb

@@ -10,4 +10,8 @@ namespace dblock::store::mariadb {
 // its own. REQUIRES: facts.grants and facts.database are set.
 void read_procedures(ExaminerSession& session, HostFacts& facts);
 
+// Fills facts.calls, as an application with this owner id. Calls none unless all are callable, or where the
+// server takes no writes. REQUIRES: read_procedures() and facts.variables.
+void try_calls(ExaminerSession& session, HostFacts& facts, const lease::OwnerId& caller);
+
 }  // namespace dblock::store::mariadb

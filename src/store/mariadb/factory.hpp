@@ -18,6 +18,7 @@ namespace dblock::store::mariadb {
 // Versions of the client library and its TLS library, for people; an error if the library cannot be loaded.
 [[nodiscard]] Result<std::string> client_library_in_use();
 // Implements store::gather_facts() for servers.
-[[nodiscard]] ServerFacts gather_facts(const MariadbSettings& settings);
+[[nodiscard]] ServerFacts gather_facts(const MariadbSettings& settings,
+                                       const std::optional<lease::OwnerId>& caller);
 
 }  // namespace dblock::store::mariadb

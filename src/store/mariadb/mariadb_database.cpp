@@ -140,6 +140,12 @@ Result<Rows> MariadbDatabase::read_on_primary(Connection& connection, const std:
 }
 
 Result<Effect> MariadbDatabase::run(Verb verb, const Parameters& parameters) {
+  auto done = execute(verb, parameters);
+  if (!done) done.error().statement = name_of(verb);
+  return done;
+}
+
+Result<Effect> MariadbDatabase::execute(Verb verb, const Parameters& parameters) {
   if (sql(verb).empty()) return Effect{};
   const VerbFacts facts = facts_of(verb);
   if (facts.changes) return change(verb, parameters);

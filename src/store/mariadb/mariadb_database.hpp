@@ -58,6 +58,7 @@ class MariadbDatabase final : public Database {
   [[nodiscard]] Result<std::vector<Row>> read_on_primary(Connection& connection, const std::string& statement,
                                                          MemoryLimit limit) const;
   [[nodiscard]] Result<bool> may_ask_fences();
+  [[nodiscard]] Result<Effect> execute(Verb verb, const Parameters& parameters);
   [[nodiscard]] Result<Effect> change(Verb verb, const Parameters& parameters);
 
   Connection connection_;

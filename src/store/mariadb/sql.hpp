@@ -15,6 +15,8 @@ namespace dblock::store::mariadb {
 // The statement, with `:name` for each parameter and `[name|text]` for text that depends on one; empty if
 // this store has no such statement.
 [[nodiscard]] std::string_view sql(Verb verb);
+// The statement's name: that of its file, without ".sql".
+[[nodiscard]] std::string_view name_of(Verb verb);
 
 // Returns `text`, the statement's text. It does not compile if it is not what facts_of() says.
 [[nodiscard]] consteval std::string_view checked(Verb verb, std::string_view text) {
