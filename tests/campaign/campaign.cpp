@@ -1,6 +1,6 @@
 // dblock_campaign [--seed N] [--duration D] [--clients N] [--keys N] [--ttl D] [--margin D] [--hold D]
-//                 [--store mariadb|sqlite] [--clock none|within|beyond] [--faults all|none|KIND] [--keep
-//                 DIRECTORY]
+//                 [--sharing PERCENT] [--store mariadb|sqlite] [--clock none|within|beyond] [--faults
+//                 all|none|KIND] [--keep DIRECTORY]
 // Clients use locks while everything fails; then the history is judged. Exit 0: it was a history that a lock
 // may have, and enough had happened in it to say so. 1: a violation. 2: too little happened. 64: usage.
 #include <algorithm>
@@ -33,6 +33,9 @@ constexpr double k_enough_a_second = 5;
 constexpr Nanos k_first_look = 4 * k_second;
 constexpr double k_takeovers_a_second = 1.0 / 30;
 constexpr double k_seconds_an_application_takeover = 60;
+// What the rules of sharing and of a dead dblock are judged by. Without these situations a campaign says
+// nothing of them.
+constexpr double k_seconds_an_encounter = 60;
 
 class Campaign {
  public:
@@ -183,6 +186,13 @@ std::vector<std::string> Campaign::shortcomings(const Exercise& all) const {
   if (options_.faults.empty() && !stage_->application_url(0).empty() &&
       all.by_applications.takeovers < std::floor(seconds() / k_seconds_an_application_takeover))
     found.push_back("only " + std::to_string(all.by_applications.takeovers) + " takeovers by applications");
+  const auto encounters = std::floor(seconds() / k_seconds_an_encounter);
+  if (world_.shares() && all.met_readers < encounters)
+    found.push_back("only " + std::to_string(all.met_readers) + " writers that met readers");
+  if (world_.shares() && all.met_full_slots < encounters)
+    found.push_back("only " + std::to_string(all.met_full_slots) + " runs that met full slots");
+  if (wanted(options_, "kill dblock") && all.orphaned < encounters)
+    found.push_back("only " + std::to_string(all.orphaned) + " jobs at work when dblock was killed");
   if (faults_.empty()) found.emplace_back("no faults");
   if (all.grants == 0 || all.writes == 0) found.emplace_back("no grants, or no writes");
   if (all.pauses == 0) found.emplace_back("no pauses");
@@ -227,6 +237,9 @@ int Campaign::report() const {
   std::printf("grants to applications                 %d\n", theirs.grants);
   std::printf("takeovers of leases left to expire     %d\n", all.takeovers - theirs.takeovers);
   std::printf("takeovers by applications              %d\n", theirs.takeovers);
+  std::printf("writers that met readers               %d\n", all.met_readers);
+  std::printf("runs that met full slots               %d\n", all.met_full_slots);
+  std::printf("jobs at work when dblock was killed    %d\n", all.orphaned);
   std::printf("runs that lost their lease (76)        %d\n", all.fenced);
   std::printf("applications that lost theirs          %d\n", theirs.lost);
   std::printf("writes to the fenced store, refused    %d, %d\n", all.writes, all.refused_writes);
@@ -282,6 +295,8 @@ Options parse(int argc, char** argv) {
       options.margin = duration_of(value);
     else if (name == "--hold")
       options.hold = duration_of(value);
+    else if (name == "--sharing")
+      options.sharing = std::stoi(value);
     else if (name == "--store" && (value == "mariadb" || value == "sqlite"))
       options.store = value;
     else if (name == "--clock" && (value == "none" || value == "within" || value == "beyond"))

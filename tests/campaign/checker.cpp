@@ -31,6 +31,23 @@ struct Operation {
   Event last_sign{};
 };
 
+void sign_of_life(Operation& operation, const Event& event) {
+  if (event.t <= operation.alive_at) return;
+  operation.alive_at = event.t;
+  operation.last_sign = event;
+}
+
+using Operations = std::map<int, Operation>;
+
+void put_together(Operations& operations, const Event& event) {
+  const std::string& kind = event.kind;
+  if (kind == "invoke") operations[event.op].invoke = event;
+  if (kind == "begin") operations[event.op].begins.push_back(event);
+  if (kind == "end") operations[event.op].end = event;
+  if (kind == "return") operations[event.op].ret = event;
+  if (kind == "begin" || kind == "alive" || kind == "end") sign_of_life(operations[event.op], event);
+}
+
 // One grant of one key.
 struct Hold {
   const Operation* op;
@@ -41,6 +58,18 @@ struct Hold {
   [[nodiscard]] long long token() const { return begin->token; }
   [[nodiscard]] bool alone() const { return begin->mode == "exclusive"; }
 };
+
+// By key, in order of begin.
+using Holds = std::map<std::string, std::vector<Hold>>;
+
+Holds holds_of(const Operations& operations) {
+  Holds all;
+  for (const auto& [op, operation] : operations) {
+    for (const Event& begin : operation.begins) all[begin.key].push_back({&operation, &begin});
+  }
+  for (auto& [key, holds] : all) std::ranges::sort(holds, {}, &Hold::from);
+  return all;
+}
 
 std::string names(const Hold& hold) {
   return "op " + std::to_string(hold.begin->op) + " (" + hold.begin->mode + ", token " +
@@ -55,15 +84,13 @@ class Judge {
  public:
   Judge(const std::vector<Event>& history, const Judgement& how) : how_(how) {
     for (const Event& event : history) sort_in(event);
-    for (auto& [op, operation] : operations_) {
-      for (const Event& begin : operation.begins) holds_[begin.key].push_back({&operation, &begin});
-    }
-    for (auto& [key, holds] : holds_) std::ranges::sort(holds, {}, &Hold::from);
+    holds_ = holds_of(operations_);
   }
 
   std::vector<Violation> judge() {
     for (const auto& [key, holds] : holds_) {
       if (!how_.clock_beyond_margin) overlaps(key, holds);
+      slot_numbers(key, holds);
       token_order(key, holds);
     }
     stale_uses();
@@ -78,8 +105,8 @@ class Judge {
 
  private:
   void sort_in(const Event& event);
-  void sign_of_life(const Event& event);
   void overlaps(const std::string& key, const std::vector<Hold>& holds);
+  void slot_numbers(const std::string& key, const std::vector<Hold>& holds);
   void token_order(const std::string& key, const std::vector<Hold>& holds);
   void tokens_in_order_of_begin(const std::string& key, const std::vector<Hold>& holds);
   void tokens_in_real_time(const std::string& key, const std::vector<Hold>& holds);
@@ -101,17 +128,14 @@ class Judge {
   }
 
   Judgement how_;
-  std::map<int, Operation> operations_;
-  std::map<std::string, std::vector<Hold>> holds_;  // by key, in order of begin
+  Operations operations_;
+  Holds holds_;
   std::vector<Event> beside_, writes_, stores_, uses_, revokes_, pauses_, dark_, finals_, late_;
   std::vector<Violation> found_;
 };
 
 void Judge::sort_in(const Event& event) {
-  if (event.kind == "invoke") operations_[event.op].invoke = event;
-  if (event.kind == "begin") operations_[event.op].begins.push_back(event);
-  if (event.kind == "end") operations_[event.op].end = event;
-  if (event.kind == "return") operations_[event.op].ret = event;
+  put_together(operations_, event);
   if (event.kind == "beside") beside_.push_back(event);
   if (event.kind == "write") writes_.push_back(event);
   if (event.kind == "stored") stores_.push_back(event);
@@ -121,14 +145,6 @@ void Judge::sort_in(const Event& event) {
   if (event.kind == "dark") dark_.push_back(event);
   if (event.kind == "final") finals_.push_back(event);
   if (event.kind == "late") late_.push_back(event);
-  if (event.kind == "begin" || event.kind == "alive" || event.kind == "end") sign_of_life(event);
-}
-
-void Judge::sign_of_life(const Event& event) {
-  Operation& operation = operations_[event.op];
-  if (event.t <= operation.alive_at) return;
-  operation.alive_at = event.t;
-  operation.last_sign = event;
 }
 
 // Rule 1. A sweep in order of begin; whoever is still at work is kept by the end of it.
@@ -148,6 +164,17 @@ void Judge::overlaps(const std::string& key, const std::vector<Hold>& holds) {
     at_work.emplace(hold.until(), &hold);
     if (hold.begin->mode == "slots" && static_cast<int>(at_work.size()) > hold.begin->slots)
       blame(Rule::overlap, std::to_string(at_work.size()) + " holders of " + key + " at once", {*hold.begin});
+  }
+}
+
+// Rule 1. One slot too many, even if the others' holders are dead and only their leases are left.
+void Judge::slot_numbers(const std::string& key, const std::vector<Hold>& holds) {
+  for (const Hold& hold : holds) {
+    if (hold.begin->slot > hold.begin->slots)
+      blame(Rule::overlap,
+            names(hold) + " has slot " + std::to_string(hold.begin->slot) + " of " +
+                std::to_string(hold.begin->slots) + " of " + key,
+            {*hold.begin});
   }
 }
 
@@ -409,6 +436,51 @@ bool left_to_expire(const Operation& operation, const std::set<int>& released, c
   return !released.contains(op);
 }
 
+// How many holders of a lock were at work at a time.
+class AtWork {
+ public:
+  explicit AtWork(const std::vector<Hold>& holds) {
+    for (const Hold& hold : holds) {
+      auto& [begins, ends] = times_[hold.begin->mode];
+      begins.push_back(hold.from());
+      ends.push_back(hold.until());
+    }
+    for (auto& [mode, times] : times_) std::ranges::sort(times.ends);
+  }
+  [[nodiscard]] std::ptrdiff_t holders(const std::string& mode, Nanos at) const {
+    const auto found = times_.find(mode);
+    if (found == times_.end()) return 0;
+    const auto& [begins, ends] = found->second;
+    return (std::ranges::upper_bound(begins, at) - begins.begin()) -
+           (std::ranges::lower_bound(ends, at) - ends.begin());
+  }
+
+ private:
+  struct Times {
+    std::vector<Nanos> begins, ends;
+  };
+  std::map<std::string, Times> times_;
+};
+
+void count_encounters(const Operations& operations, Exercise& all) {
+  std::map<std::string, AtWork> of_key;
+  for (const auto& [key, holds] : holds_of(operations)) of_key.emplace(key, holds);
+  for (const auto& [number, operation] : operations) {
+    const auto found = operation.invoke ? of_key.find(operation.invoke->key) : of_key.end();
+    if (found == of_key.end()) continue;
+    const Event& asks = *operation.invoke;
+    const auto holders = [&](const std::string& mode) { return found->second.holders(mode, asks.t); };
+    if (asks.mode == "exclusive" && holders("shared") > 0) ++all.met_readers;
+    if (asks.mode == "slots" && holders("slots") >= asks.slots) ++all.met_full_slots;
+  }
+}
+
+// dblock was killed while the job of its run was at work.
+bool is_orphaned(const Operation& operation, const Event& kill) {
+  return !operation.begins.empty() && operation.begins.front().t < kill.t &&
+         (!operation.end || operation.end->t > kill.t);
+}
+
 }  // namespace
 
 std::vector<Violation> judge(const std::vector<Event>& history, const Judgement& how) {
@@ -417,18 +489,19 @@ std::vector<Violation> judge(const std::vector<Event>& history, const Judgement&
 
 Exercise count(const std::vector<Event>& history) {
   Exercise all;
-  std::map<int, Operation> operations;
+  Operations operations;
   std::map<std::string, std::map<long long, int>> grants;  // key, token, op
   std::set<int> released, crashed;
+  std::vector<Event> kills;
   for (const Event& event : history) {
-    if (event.kind == "invoke") operations[event.op].invoke = event, ++all.operations;
-    if (event.kind == "use" || event.kind == "revoke") ++all.operations;
-    if (event.kind == "return") operations[event.op].ret = event;
+    put_together(operations, event);
+    if (event.kind == "invoke" || event.kind == "use" || event.kind == "revoke") ++all.operations;
     if (event.kind == "begin") grants[event.key].emplace(event.token, event.op);
     if (event.kind == "use" && event.verb == "release" && event.code != k_lost) released.insert(event.op);
     if (event.kind == "use" && event.verb == "store")
       ++(event.code == 0 ? all.by_applications.stores : all.by_applications.refused_stores);
     if (event.kind == "fault" && event.what == "kill both") crashed.insert(event.op);
+    if (event.kind == "fault" && event.what == "kill dblock") kills.push_back(event);
     if (event.kind == "paused") ++all.pauses;
     if (event.kind == "write") ++all.writes, all.refused_writes += event.accepted ? 0 : 1;
   }
@@ -449,6 +522,8 @@ Exercise count(const std::vector<Event>& history) {
       expired = left_to_expire(holder, released, crashed);
     }
   }
+  for (const Event& kill : kills) all.orphaned += is_orphaned(operations[kill.op], kill) ? 1 : 0;
+  count_encounters(operations, all);
   return all;
 }
 

@@ -20,6 +20,10 @@ constexpr milliseconds k_patience = 90s;
 constexpr unsigned k_applications_percent = 35;
 // Of what a client does that has a key of its own to pause.
 constexpr unsigned k_pauses_percent = 15;
+// Of the applications. Whoever takes that lock keeps all readers out, for long where it does not release.
+constexpr unsigned k_writers_among_readers_percent = 10;
+// Of the jobs. Where two must be at work before a third is refused, they must not be brief.
+constexpr unsigned k_brief_percent = 60, k_brief_among_others_percent = 20;
 
 std::string text_of(milliseconds time) {
   return std::to_string(time.count()) + "ms";
@@ -60,25 +64,29 @@ void Client::play() {
 void Client::act() {
   if (own_key() != nullptr && chance(k_pauses_percent)) return pause(own_key()->key);
   if (!application_url_.empty() && chance(k_applications_percent)) return application();
+  if (world_.shares() && chance(static_cast<unsigned>(world_.options.sharing))) return run_among_others();
   const auto draw = random_() % 100;
-  if (draw < 30) return run("run", {"--key", some_exclusive_key()}, "exclusive", 0ms);
-  if (draw < 46) return run("run --wait", {"--key", some_exclusive_key()}, "exclusive", up_to(4s));
-  if (draw < 57) return run_in_a_mode();
-  if (draw < 62) return run("run of several keys", some_exclusive_keys("--key"), "exclusive", up_to(4s));
-  if (draw < 68) return run("run of a pool", some_exclusive_keys("--any"), "exclusive", up_to(4s));
-  if (draw < 74) return run_in_a_line();
-  if (draw < 86) return script();
-  if (draw < 90) return use_old_lease();
-  if (draw < 93) return revoke();
-  if (draw < 95) return look("reap", {"reap"});
+  if (draw < 33) return run("run", {"--key", some_exclusive_key()}, "exclusive", 0ms);
+  if (draw < 51) return run("run --wait", {"--key", some_exclusive_key()}, "exclusive", up_to(4s));
+  if (draw < 57) return run("run of several keys", some_exclusive_keys("--key"), "exclusive", up_to(4s));
+  if (draw < 63) return run("run of a pool", some_exclusive_keys("--any"), "exclusive", up_to(4s));
+  if (draw < 70) return run_in_a_line();
+  if (draw < 84) return script();
+  if (draw < 88) return use_old_lease();
+  if (draw < 92) return revoke();
+  if (draw < 94) return look("reap", {"reap"});
   return look("inspect", {"inspect", "--all", "--json"});
 }
 
-std::string Client::some_exclusive_key() {
+const KeyUse& Client::some_key(bool exclusive) {
   for (;;) {
     const KeyUse& use = world_.keys[random_() % world_.keys.size()];
-    if (use.as == KeyUse::As::exclusive) return use.key;
+    if ((use.as == KeyUse::As::exclusive) == exclusive) return use;
   }
+}
+
+std::string Client::some_key_for_an_application() {
+  return chance(k_writers_among_readers_percent) ? world_.keys.back().key : some_exclusive_key();
 }
 
 Words Client::some_exclusive_keys(const std::string& option) {
@@ -91,15 +99,12 @@ Words Client::terms() const {
   return {"--ttl", text_of(world_.options.ttl), "--margin", text_of(world_.options.margin)};
 }
 
-void Client::run_in_a_mode() {
-  const auto use = std::ranges::find_if(world_.keys, [this](const KeyUse& one) {
-    return one.as != KeyUse::As::exclusive && (chance(50) || one.key == world_.keys.back().key);
-  });
-  if (use == world_.keys.end()) return;
-  if (use->as == KeyUse::As::slots)
-    return run("run --slots", {"--key", use->key, "--slots", std::to_string(k_slots)}, "slots", up_to(3s));
-  if (chance(70)) return run("run --shared", {"--key", use->key, "--shared"}, "shared", up_to(3s));
-  run("run among readers", {"--key", use->key}, "exclusive", up_to(3s));
+void Client::run_among_others() {
+  const KeyUse& use = some_key(false);
+  if (use.as == KeyUse::As::slots)
+    return run("run --slots", {"--key", use.key, "--slots", std::to_string(k_slots)}, "slots", up_to(3s));
+  if (chance(60)) return run("run --shared", {"--key", use.key, "--shared"}, "shared", up_to(3s));
+  run("run among readers", {"--key", use.key}, "exclusive", up_to(3s));
 }
 
 void Client::run_in_a_line() {
@@ -109,14 +114,15 @@ void Client::run_in_a_line() {
   run("run --line " + locks[3], locks, "exclusive", up_to(4s));
 }
 
-int Client::invoke(const std::string& what) {
+int Client::invoke(const std::string& what, Event wants) {
   const int op = world_.next_op++;
-  world_.history.add({.kind = "invoke",
-                      .t = now(),
-                      .ttl = nanos(world_.options.ttl),
-                      .op = op,
-                      .group = group_,
-                      .what = what});
+  wants.kind = "invoke";
+  wants.t = now();
+  wants.ttl = nanos(world_.options.ttl);
+  wants.op = op;
+  wants.group = group_;
+  wants.what = what;
+  world_.history.add(wants);
   ++done_[what];
   return op;
 }
@@ -141,9 +147,11 @@ void Client::finished(int op, const std::optional<Outcome>& outcome, bool alive)
 }
 
 void Client::run(const std::string& kind, const Words& locks, const std::string& mode, milliseconds wait) {
-  const int op = invoke(kind);
-  const milliseconds hold = chance(60) ? up_to(60ms) : up_to(world_.options.hold);
-  const std::string habit = chance(70) ? "plain" : (chance(50) ? "stubborn" : "family");
+  const int slots = mode == "slots" ? k_slots : 1;
+  const int op = invoke(kind, {.slots = slots, .key = locks.at(1), .mode = mode});
+  const bool brief = chance(mode == "exclusive" ? k_brief_percent : k_brief_among_others_percent);
+  const milliseconds hold = brief ? up_to(60ms) : up_to(world_.options.hold);
+  const std::string habit = chance(60) ? "plain" : (chance(40) ? "stubborn" : "family");
   Words words{"run"};
   words.insert(words.end(), locks.begin(), locks.end());
   const Words times = terms();
@@ -151,9 +159,8 @@ void Client::run(const std::string& kind, const Words& locks, const std::string&
   words.insert(words.end(), {"--kill-grace", text_of(world_.options.ttl / 15)});
   if (wait > 0ms) words.insert(words.end(), {"--wait", text_of(wait)});
   const std::string job = std::string(DBLOCK_CAMPAIGN_JOB);
-  words.insert(words.end(),
-               {"--", job, world_.history.path(), world_.options.directory, std::to_string(op), mode,
-                std::to_string(mode == "slots" ? k_slots : 1), std::to_string(hold.count()), habit});
+  words.insert(words.end(), {"--", job, world_.history.path(), world_.options.directory, std::to_string(op),
+                             mode, std::to_string(slots), std::to_string(hold.count()), habit});
   const auto outcome =
       command({.op = op, .kind = Target::Kind::run, .sure_to_die = habit != "family"}, words, k_patience);
   LifeFile life = LifeFile::to_watch(world_.options.directory, op);
@@ -168,13 +175,14 @@ void Client::tell_last_sign(int op, const LifeFile& life) const {
     world_.history.add({.kind = "alive", .t = at, .op = op});
     world_.history.add({.kind = "dead", .t = now(), .op = op});
   }
-  ::unlink((world_.options.directory + "/life-" + std::to_string(op)).c_str());
+  ::unlink(LifeFile::path(world_.options.directory, op).c_str());
 }
 
 void Client::application() {
   const std::string what = chance(40) ? "application" : "application that waits";
   const milliseconds wait = what == "application" ? 0ms : up_to(8s);
-  const int op = invoke(what);
+  const std::string key = some_key_for_an_application();
+  const int op = invoke(what, {.key = key, .mode = "exclusive"});
   const milliseconds hold = chance(50) ? up_to(100ms) : up_to(world_.options.hold * 2);
   const auto& options = world_.options;
   const Words words{DBLOCK_CAMPAIGN_APPLICATION,
@@ -182,7 +190,7 @@ void Client::application() {
                     options.directory,
                     std::to_string(op),
                     application_url_,
-                    some_exclusive_key(),
+                    key,
                     std::to_string(options.ttl.count()),
                     std::to_string(options.margin.count()),
                     std::to_string(wait.count()),

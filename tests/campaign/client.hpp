@@ -29,6 +29,8 @@ struct World {
   std::string mark;  // in the environment of every process of the campaign
   std::atomic<int> next_op = 1;
   std::atomic<bool> over = false;
+
+  [[nodiscard]] bool shares() const { return keys.back().as != KeyUse::As::exclusive; }
 };
 
 class Client {
@@ -52,7 +54,7 @@ class Client {
   void run_in_a_line();
   [[nodiscard]] const KeyUse* own_key() const;  // the one that this client may pause, or none
   void pause(const std::string& key);
-  void run_in_a_mode();
+  void run_among_others();
   void script();
   void work_under(const ScriptLease& lease, Nanos deadline);
   void use(const ScriptLease& lease, const std::string& verb);
@@ -60,12 +62,15 @@ class Client {
   void revoke();
   void look(const std::string& kind, const Words& words);
 
-  [[nodiscard]] int invoke(const std::string& what);
+  // `wants`: the key, mode and slots of a request for one lock.
+  [[nodiscard]] int invoke(const std::string& what, Event wants = {});
   [[nodiscard]] std::optional<Outcome> command(const Target& target, const Words& words, milliseconds limit);
   void await_death(int op);
   void tell_last_sign(int op, const LifeFile& life) const;
   void finished(int op, const std::optional<Outcome>& outcome, bool alive);
-  [[nodiscard]] std::string some_exclusive_key();
+  [[nodiscard]] const KeyUse& some_key(bool exclusive);
+  [[nodiscard]] std::string some_exclusive_key() { return some_key(true).key; }
+  [[nodiscard]] std::string some_key_for_an_application();
   [[nodiscard]] Words some_exclusive_keys(const std::string& option);
   [[nodiscard]] Words terms() const;
   [[nodiscard]] bool chance(unsigned percent) { return random_() % 100 < percent; }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <csignal>
+#include <filesystem>
 #include <iterator>
 #include <limits>
 #include <utility>
@@ -72,10 +73,22 @@ void Faults::dark(int op, Nanos from, Nanos until) const {
   if (op != 0) world_.history.add({.kind = "dark", .t = from, .until = until, .op = op});
 }
 
+// Most of what is under way are applications, and runs that wait. Without this most faults would be theirs,
+// and few would strike a job at work.
+bool Faults::passed_over(const Target& target, std::uint64_t draw) const {
+  if (target.kind == Target::Kind::application) return draw % 2 == 0;
+  return target.kind == Target::Kind::run && draw % 4 != 0 &&
+         !std::filesystem::exists(LifeFile::path(world_.options.directory, target.op));
+}
+
 // A command of a script and an application have no guardian, and nothing that runs on without them.
 void Faults::hit(Target& target) {
   const auto draw = random_(), length = random_();
   if (target.hit || target.op == 0) return;
+  if (passed_over(target, draw >> 32)) {
+    next_hit_ = now() + 10 * k_millisecond;
+    return;
+  }
   if (target.kind == Target::Kind::run) return hit_run(target, draw, length);
   const bool application = target.kind == Target::Kind::application;
   const bool killed = draw % (application ? 3 : 2) == 0;

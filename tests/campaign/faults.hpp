@@ -18,6 +18,7 @@ class Faults {
 
  private:
   void hit(Target& target);
+  [[nodiscard]] bool passed_over(const Target& target, std::uint64_t draw) const;
   [[nodiscard]] milliseconds some_freeze(std::uint64_t length) const;  // up to three TTLs
   void hit_run(Target& target, std::uint64_t draw, std::uint64_t length);
   void kill(Target& target, const std::string& what, const std::vector<pid_t>& whom);

@@ -33,6 +33,7 @@ void each_field(JsonType& json, EventType& event, Each each) {
   each(json, "token", event.token, usual.token);
   each(json, "mode", event.mode, usual.mode);
   each(json, "slots", event.slots, usual.slots);
+  each(json, "slot", event.slot, usual.slot);
   each(json, "what", event.what, usual.what);
   each(json, "group", event.group, usual.group);
   each(json, "verb", event.verb, usual.verb);

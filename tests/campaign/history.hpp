@@ -2,8 +2,12 @@
 //
 // All of them use one clock (CLOCK_BOOTTIME of one host), so that "before" means before. A line is one event,
 // a JSON object written by a single write() with O_APPEND:
-//   invoke    op, group, what, ttl   a client starts a command; `op` names it from here on
-//   begin     op, key, mode, token   the holder is at work: by the job itself, or by the client of `acquire`
+//   invoke    op, group, what, ttl   a client starts a command; `op` names it from here on; if it asks for
+//   one
+//                                    lock: key, mode, slots
+//   begin     op, key, mode, token   the holder is at work: by the job itself, or by the client of `acquire`;
+//   in
+//                                    mode slots: it has slot number `slot` of `slots`
 //   beside    op, key                the kernel's file lock says that another holder's process is still alive
 //   alive     op                     the holder was certainly still at work at this time
 //   end       op                     the job's last word
@@ -41,6 +45,7 @@ struct Event {
   int group = -1;
   int code = 0;
   int slots = 0;
+  int slot = 0;
   long long token = 0;
   long long seen = 0;
   bool accepted = false;
@@ -109,8 +114,11 @@ struct Exercise {
   int fenced = 0;     // runs that ended with 76
   int writes = 0;
   int refused_writes = 0;
-  int pauses = 0;        // that were answered
-  struct Applications {  // their part of the grants and takeovers above
+  int pauses = 0;          // that were answered
+  int met_readers = 0;     // writers that asked while readers were at work
+  int met_full_slots = 0;  // runs that asked for a slot when all were taken
+  int orphaned = 0;        // jobs that were at work when dblock was killed
+  struct Applications {    // their part of the grants and takeovers above
     int grants = 0;
     int takeovers = 0;
     int lost = 0;

@@ -131,6 +131,12 @@ TEST_CASE("no more holders than slots") {
   CHECK(broken(two) == "");
   CHECK(broken(Story(two).run(3, 260, 350, 13, "slots", 2)) == "");
   CHECK(broken(Story(two).run(3, 240, 350, 13, "slots", 2)) == "overlap");
+  const auto numbered = [](int slot) {
+    const Event begin{.kind = "begin", .t = 100 * k_ms, .op = 1, .slots = 2, .slot = slot, .token = 11};
+    return broken(Story().invoke(1, 95).add(begin).end(1, 200).ret(1, 205));
+  };
+  CHECK(numbered(2) == "");
+  CHECK(numbered(3) == "overlap");
 }
 
 TEST_CASE("tokens rise") {
@@ -283,6 +289,34 @@ TEST_CASE("what was exercised is counted") {
   CHECK(all.fenced == 1);
   CHECK(all.writes == 2);
   CHECK(all.refused_writes == 1);
+}
+
+TEST_CASE("requests that met readers, or slots that were all taken, are counted") {
+  const auto readers = Story().run(1, 100, 300, 11, "shared").run(2, 150, 400, 12, "shared");
+  const auto then = [](Story story, Nanos asked, const std::string& mode, int slots = 1) {
+    story.add({.kind = "invoke", .t = asked * k_ms, .op = 9, .slots = slots, .key = "k", .mode = mode});
+    return count(story.ret(9, asked + 5, 75).events());
+  };
+  CHECK(then(readers, 350, "exclusive").met_readers == 1);
+  CHECK(then(readers, 401, "exclusive").met_readers == 0);
+  CHECK(then(readers, 350, "shared").met_readers == 0);
+  const auto slots = Story().run(1, 100, 300, 11, "slots", 2).run(2, 150, 400, 12, "slots", 2);
+  CHECK(then(slots, 149, "slots", 2).met_full_slots == 0);
+  CHECK(then(slots, 250, "slots", 2).met_full_slots == 1);
+  CHECK(then(slots, 350, "slots", 2).met_full_slots == 0);
+}
+
+TEST_CASE("jobs that were at work when dblock was killed are counted") {
+  const auto killed = [](Nanos at) {
+    Story story;
+    story.run(1, 100, 200, 11).invoke(2, 205).ret(2, 290, -9);
+    story.add({.kind = "fault", .t = at * k_ms, .op = 1, .what = "kill dblock"});
+    story.add({.kind = "fault", .t = at * k_ms, .op = 2, .what = "kill dblock"});
+    return count(story.events()).orphaned;
+  };
+  CHECK(killed(99) == 0);
+  CHECK(killed(150) == 1);
+  CHECK(killed(250) == 0);
 }
 
 TEST_CASE("what applications exercised is counted apart") {

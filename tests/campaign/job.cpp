@@ -44,10 +44,10 @@ void sleep_ms(long ms) {
 }
 
 void begin(const Job& job, const std::vector<std::string>& keys, const std::vector<long long>& tokens) {
-  const char* const slot = std::getenv("DBLOCK_SLOT");
+  const char* const variable = std::getenv("DBLOCK_SLOT");
+  const int slot = job.mode == "slots" && variable != nullptr ? std::atoi(variable) : 0;
   for (const std::string& key : keys) {
-    const int number = job.mode == "slots" && slot != nullptr ? std::atoi(slot) : 0;
-    if (!lock_key(job.directory, key, job.mode, number))
+    if (!lock_key(job.directory, key, job.mode, slot))
       job.history.add({.kind = "beside", .t = now(), .op = job.op, .key = key});
   }
   for (std::size_t i = 0; i < keys.size(); ++i) {
@@ -56,6 +56,7 @@ void begin(const Job& job, const std::vector<std::string>& keys, const std::vect
                      .t = now(),
                      .op = job.op,
                      .slots = job.slots,
+                     .slot = slot,
                      .token = token,
                      .key = keys[i],
                      .mode = job.mode});

@@ -33,12 +33,16 @@ LifeFile::LifeFile(const std::string& path, bool inherited)
   word_ = static_cast<Nanos*>(memory);
 }
 
+std::string LifeFile::path(const std::string& directory, int op) {
+  return directory + "/life-" + std::to_string(op);
+}
+
 LifeFile LifeFile::for_job(const std::string& directory, int op) {
-  return {directory + "/life-" + std::to_string(op), true};
+  return {path(directory, op), true};
 }
 
 LifeFile LifeFile::to_watch(const std::string& directory, int op) {
-  return {directory + "/life-" + std::to_string(op), false};
+  return {path(directory, op), false};
 }
 
 LifeFile::LifeFile(LifeFile&& other) noexcept

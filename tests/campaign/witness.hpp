@@ -15,6 +15,8 @@ class LifeFile {
  public:
   static LifeFile for_job(const std::string& directory, int op);  // locks it; inherited by the job's children
   static LifeFile to_watch(const std::string& directory, int op);
+  // There once the job has begun.
+  [[nodiscard]] static std::string path(const std::string& directory, int op);
   LifeFile(LifeFile&& other) noexcept;
   LifeFile& operator=(LifeFile&&) = delete;
   ~LifeFile();
