@@ -4,8 +4,9 @@
 #
 # Each patch in mutants/ breaks one safety rule of the product, or of an application that uses it, and says what must
 # catch it: a campaign with these options, or a test where no campaign can get to the rule (it takes a day, say, or two
-# servers). Builds each in a copy of the sources and prints a table; fails when a mutant survives, or a patch applies no
-# more. A NAME may be a pattern ('procedure-*'); without NAMEs all of them. MUTANT_SCRATCH: where to build (a new directory in /tmp);
+# servers). Where it names both, each must: the test proves the rule at every change, and the mutant proves that campaigns
+# still come to it. Builds each in a copy of the sources and prints a table; fails when a mutant survives, or a patch
+# applies no more. A NAME may be a pattern ('procedure-*'); without NAMEs all of them. MUTANT_SCRATCH: where to build (a new directory in /tmp);
 # MUTANT_SECONDS: how long a campaign may look for it (90). With DBLOCK_TEST_MYSQLD=PROGRAM the tests, not the
 # campaigns, go against that MySQL server.
 set -euo pipefail
@@ -69,33 +70,38 @@ try_test() {
   echo "test '$name'"
 }
 
-# One row of the table.
+# One row of the table for each that must catch it: NAME TITLE "PROGRAM: OPTIONS OR CASE"...
+try_each() {
+  local name=$1 title=$2 catcher caught started survived=0
+  shift 2
+  for catcher in "$@"; do
+    started=$SECONDS
+    if [ "${catcher%%: *}" = campaign ]; then
+      caught=$(try_campaign "$name" "${catcher#*: }") || caught=
+    else
+      caught=$(try_test "${catcher%%: *}" "${catcher#*: }") || caught=
+    fi
+    [ -n "$caught" ] || survived=1
+    printf '| %s | %s | %d s |\n' "$title" "${caught:-SURVIVED ${catcher%%: *}}" $((SECONDS - started))
+  done
+  survivors=$((survivors + survived))
+}
+
 judge() {
   local name=$1 patch=$here/mutants/$1.patch
-  local title how options caught started file files
-  title=$(sed -n 's/^Mutant: //p' "$patch")
-  how=$(sed -n 's/^Caught by: \([a-z0-9_]*\): .*/\1/p' "$patch")
-  options=$(sed -n 's/^Caught by: [a-z0-9_]*: //p' "$patch")
+  local file files catchers
+  mapfile -t catchers < <(sed -n 's/^Caught by: //p' "$patch")
   mapfile -t files < <(sed -n 's/^+++ b\///p' "$patch")
   for file in "${files[@]}"; do cp "$copy/$file" "$copy/$file.whole"; done
   printf '%s\n' "${files[@]}" >>"$scratch/broken"
   (cd "$copy" && git apply -C1 "$patch") || fail "$name.patch applies no more: make it anew"
-  if [ "$how" = campaign ]; then make_targets dblock dblock_campaign; else make_targets "$how"; fi
-  started=$SECONDS
-  if [ "$how" = campaign ]; then
-    caught=$(try_campaign "$name" "$options") || caught=
-  else
-    caught=$(try_test "$how" "$options") || caught=
-  fi
+  # shellcheck disable=SC2046 # programs
+  make_targets $(printf '%s\n' "${catchers[@]%%: *}" | sed 's/^campaign$/dblock dblock_campaign/')
+  try_each "$name" "$(sed -n 's/^Mutant: //p' "$patch")" "${catchers[@]}"
   for file in "${files[@]}"; do
     mv "$copy/$file.whole" "$copy/$file"
     touch "$copy/$file" # else it looks older than what was built of the mutant
   done
-  if [ -z "$caught" ]; then
-    survivors=$((survivors + 1))
-    caught='SURVIVED'
-  fi
-  printf '| %s | %s | %d s |\n' "$title" "$caught" $((SECONDS - started))
 }
 
 names=()
