@@ -18,7 +18,6 @@ constexpr Scope k_wait = scope_of(Subcommand::wait);
 constexpr Scope k_history = scope_of(Subcommand::history);
 constexpr Scope k_reap = scope_of(Subcommand::reap);
 constexpr Scope k_migrate = scope_of(Subcommand::migrate);
-constexpr Scope k_doctor = scope_of(Subcommand::doctor);
 constexpr Scope k_keys = scope_of(Subcommand::keys);
 
 // A page of --help has at most 50 lines of 80 columns, the one of `run` 100: what most people need leads it.
@@ -135,8 +134,7 @@ constexpr auto k_options = std::to_array<OptionSpec>({
     {"print-grants", 0, takes::user, "", "", "show the GRANT statements USER needs", "Schema", k_migrate},
     {"applications", 0, takes::nothing, "", "", "with --print-grants: for applications, which\ncall the procedures of dblock-sql(7)", "Schema", k_migrate},
     {"history", 0, takes::choice("on|off", "on off"), "", "", "on: record runs that end; off: stop that, and\nkeep what is recorded", "Schema", k_migrate},
-
-    {"try", 0, takes::nothing, "", "", "also take, renew, hand on and release locks\nof its own", "Checks", k_doctor},
+    {"try", 0, takes::nothing, "", "", "also take, renew, hand on and release locks\nof its own", "Checks", scope_of(Subcommand::doctor)},
 });
 
 constexpr auto k_subcommands = std::to_array<SubcommandSpec>({
