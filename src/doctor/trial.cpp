@@ -79,7 +79,8 @@ class Trial {
   Result<void> expect_refusal(const lease::LeaseRequest& wanted, const std::string& by);
   Result<void> release(const lease::Lease& lease);
   Result<void> end(lease::Session& session, const lease::Lease& lease);
-  Result<void> expect_place(const lease::LeaseRequest& wanted, const WakeEvent& waits);
+  Result<void> expect_place(const lease::LeaseRequest& wanted, const WakeEvent& waits,
+                            const WakeEvent& ended);
 
   const OpenStore& open_;
   const lease::Holder holder_;
@@ -154,9 +155,11 @@ Result<void> Trial::end(lease::Session& session, const lease::Lease& lease) {
   return wrong("the release of a lease that has not ended was not confirmed");
 }
 
-// Waits until the request, which a session makes, sleeps in the line of its lock.
-Result<void> Trial::expect_place(const lease::LeaseRequest& wanted, const WakeEvent& waits) {
-  if (!clock().wait_until(BootClock::now() + patience_, waits))
+// Waits until the request, which a session makes, sleeps in the line of its lock. `waits` is raised when it
+// begins to wait, and at its end.
+Result<void> Trial::expect_place(const lease::LeaseRequest& wanted, const WakeEvent& waits,
+                                 const WakeEvent& ended) {
+  if (!clock().wait_until(BootClock::now() + patience_, waits) || ended.raised())
     return wrong("a request does not wait for a lock that is held");
   DBLOCK_TRY(const auto line, book_->see_line(wanted));
   if (std::ranges::none_of(line, [&](const auto& place) { return place.owner == wanted.owner; }))
@@ -172,11 +175,16 @@ Result<std::string> Trial::hand_over() {
   first.start_heartbeat(held);
   const auto wanted = request(" 1");
   WakeEvent waiting;
+  WakeEvent over;
   lease::SessionEvents events;
   events.acquiring.on_wait = [&](const lease::LockStatus&) { waiting.raise(); };
+  events.on_acquire_ended = [&] {
+    over.raise();
+    waiting.raise();
+  };
   lease::Session second(open_(), clock(), wanted, {patience_}, timing(), events);
   second.start_acquire();
-  const auto waits = expect_place(wanted, waiting);
+  const auto waits = expect_place(wanted, waiting, over);
   const BootTime released = BootClock::now();
   const auto ended = end(first, held);
   DBLOCK_TRY(const auto next, grant_of(second));
