@@ -145,13 +145,8 @@ Result<Answer> TableLeaseStore::try_own_row(const lease::LeaseRequest& request, 
       if (token) return lease::granted(request, *token, 0, sent_at);
       continue;
     }
-    // The last holders were readers or slot holders: one statement cannot tell whether they are gone. While
-    // one is there, no row is locked, for its renewal would have to wait.
-    if (seen->sharing.mode != lease::Mode::exclusive) {
-      DBLOCK_TRY(auto answer, look_at_several(table_, request));
-      if (std::holds_alternative<lease::Held>(answer)) return answer;
-      return take_several(table_, request, sent_at);
-    }
+    // The last holders were readers or slot holders: one statement cannot tell whether they are gone.
+    if (seen->sharing.mode != lease::Mode::exclusive) return take_several(table_, request, sent_at);
     DBLOCK_TRY(auto answer, answer_for({std::move(*seen), {}}, request));
     // A proxy that replays statements reports 0 rows for a grant that was made. The row shows it (I5).
     if (auto* ours = std::get_if<lease::Granted>(&answer)) ours->lease.sent_at = sent_at;

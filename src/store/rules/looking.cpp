@@ -5,11 +5,11 @@
 #include <variant>
 
 #include "store/parameters.hpp"
-#include "store/rules/several_rows.hpp"
 #include "store/rules/sharing.hpp"
 #include "store/rules/table_lease_store.hpp"
 
 namespace dblock::store {
+namespace {
 
 using Call = Database::Call;
 using lease::Answer;
@@ -30,8 +30,6 @@ Result<Answer> look_at_several(LockTable& table, const lease::LeaseRequest& requ
   }
   return refusal ? std::move(*refusal) : last;
 }
-
-namespace {
 
 // The answer to an exclusive request of one key, from the lock's own row.
 Result<Answer> answer_from_own_row(LockTable& table, const lease::LeaseRequest& request,

@@ -16,8 +16,4 @@ namespace dblock::store {
 [[nodiscard]] Result<lease::Answer> take_several(LockTable& table, const lease::LeaseRequest& request,
                                                  BootTime sent_at);
 
-// The answer that the request would get now, from plain reads. An error counts as free: the next try reports
-// it.
-[[nodiscard]] Result<lease::Answer> look_at_several(LockTable& table, const lease::LeaseRequest& request);
-
 }  // namespace dblock::store
