@@ -10,6 +10,7 @@
 #include "app/identity.hpp"
 #include "app/silence_watch.hpp"
 #include "app/use_cases.hpp"
+#include "base/log.hpp"
 #include "doctor/trial.hpp"
 #include "lease/timing.hpp"
 #include "store/open.hpp"
@@ -58,8 +59,10 @@ DoctorReport doctor(const DoctorRequest& request) {
   if (resolved) watch.emplace(resolved->settings);
   report.findings = doctor::examine(request.database, resolved, tries);
   watch.reset();
-  if (tries && can_be_reached(report.findings))
+  if (tries && can_be_reached(report.findings)) {
+    log::info("trying what jobs do: two seconds, or longer while another trial has the locks");
     std::ranges::move(try_out(resolved->settings, *tries), std::back_inserter(report.findings));
+  }
   for (const auto& variable : request.unread) {
     const std::string remedy = variable.meant.empty() ? "unset it; dblock(1) lists those there are"
                                                       : "did you mean " + variable.meant + "?";

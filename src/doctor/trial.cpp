@@ -11,6 +11,7 @@
 #include <utility>
 #include <variant>
 
+#include "doctor/trial_steps.hpp"
 #include "lease/owner_id.hpp"
 #include "lease/session.hpp"
 
@@ -23,26 +24,14 @@ using lease::Mode;
 constexpr Nanos k_asleep = 500ms;  // a request that has been refused sleeps by then
 constexpr Micros k_pause = 20s;
 
-std::unexpected<Error> wrong(std::string what) {
-  return fail(Errc::internal, std::move(what) + "; let no job rely on this database");
-}
-
 // With the statement that was refused, for who wants to know why this server does so.
 std::string failure(const Error& error) {
   if (error.statement.empty()) return error.message;
   return error.message + " (statement " + std::string(error.statement) + ")";
 }
 
-lease::Key key(const std::string& suffix) {
-  return lease::Key::parse("dblock doctor" + suffix).value();
-}
-
 std::string length(Nanos time) {
   return std::to_string(std::chrono::ceil<std::chrono::milliseconds>(time).count()) + " ms";
-}
-
-lease::Timing timing() {
-  return lease::make_timing({k_ttl_of_trial, {}, {}, {}}).value();
 }
 
 class Trial {
@@ -52,7 +41,7 @@ class Trial {
         holder_(std::move(holder)),
         patience_(patience),
         book_(open_()),
-        outer_(open_(), clock(), request(""), {patience}, timing(), {}) {}
+        outer_(open_(), clock(), request(""), {patience}, trial_timing(), {}) {}
 
   std::vector<Finding> run();
 
@@ -63,6 +52,8 @@ class Trial {
   Result<std::string> refuse();
   Result<std::string> renew();
   Result<std::string> hand_over();
+  Result<std::string> hold_together(const lease::Sharing& sharing, const lease::LeaseRequest& other,
+                                    const std::string& what);
   Result<std::string> share();
   Result<std::string> use_slots();
   Result<std::string> take_several();
@@ -73,11 +64,10 @@ class Trial {
     static SystemClock instance;
     return instance;
   }
-  [[nodiscard]] lease::LeaseRequest request(const std::string& suffix, lease::Sharing sharing = {}) const;
+  [[nodiscard]] lease::LeaseRequest request(const std::string& suffix, lease::Sharing sharing = {}) const {
+    return trial_request(holder_, suffix, sharing);
+  }
   Result<lease::Lease> grant_of(lease::Session& session);
-  Result<lease::Lease> take(const lease::LeaseRequest& wanted);
-  Result<void> expect_refusal(const lease::LeaseRequest& wanted, const std::string& by);
-  Result<void> release(const lease::Lease& lease);
   Result<void> end(lease::Session& session, const lease::Lease& lease);
   Result<void> expect_place(const lease::LeaseRequest& wanted, const WakeEvent& waits,
                             const WakeEvent& ended);
@@ -90,13 +80,6 @@ class Trial {
   std::optional<lease::Lease> lease_;
 };
 
-lease::LeaseRequest Trial::request(const std::string& suffix, lease::Sharing sharing) const {
-  lease::LeaseRequest wanted{key(suffix), {}, {}, lease::Kind::run, timing().terms(), holder_};
-  wanted.owner = owner_of_trial(holder_);
-  wanted.sharing = sharing;
-  return wanted;
-}
-
 // The answer of a session that has begun to take its lock.
 Result<lease::Lease> Trial::grant_of(lease::Session& session) {
   if (!clock().wait_until(BootClock::now() + 2 * patience_, session.done())) {
@@ -108,28 +91,6 @@ Result<lease::Lease> Trial::grant_of(lease::Session& session) {
   return fail(Errc::held, "another holder has the lock");
 }
 
-Result<lease::Lease> Trial::take(const lease::LeaseRequest& wanted) {
-  DBLOCK_TRY(const auto answer, book_->try_acquire(wanted));
-  if (const auto* granted = std::get_if<lease::Granted>(&answer)) return granted->lease;
-  return wrong("a lock that nobody holds is refused");
-}
-
-Result<void> Trial::expect_refusal(const lease::LeaseRequest& wanted, const std::string& what) {
-  DBLOCK_TRY(const auto answer, book_->try_acquire(wanted));
-  if (std::holds_alternative<lease::Held>(answer)) return {};
-  if (const auto* granted = std::get_if<lease::Granted>(&answer)) {
-    [[maybe_unused]] const auto given_back = release(granted->lease);
-  }
-  return wrong(what + " was granted");
-}
-
-Result<void> Trial::release(const lease::Lease& lease) {
-  DBLOCK_TRY(const auto outcome,
-             book_->release(ref_to(lease), lease::Actor::holder, {lease::RunOutcome::succeeded, 0}));
-  if (std::holds_alternative<lease::Released>(outcome)) return {};
-  return wrong("a lease that has not ended is another's");
-}
-
 Result<std::string> Trial::take_outer() {
   outer_.start_acquire();
   DBLOCK_TRY(lease_, grant_of(outer_));
@@ -138,7 +99,7 @@ Result<std::string> Trial::take_outer() {
 }
 
 Result<std::string> Trial::refuse() {
-  DBLOCK_CHECK(expect_refusal(request(""), "a lock that is held"));
+  DBLOCK_CHECK(expect_refusal(*book_, request(""), "a lock that is held"));
   return "";
 }
 
@@ -169,70 +130,72 @@ Result<void> Trial::expect_place(const lease::LeaseRequest& wanted, const WakeEv
 }
 
 Result<std::string> Trial::hand_over() {
-  lease::Session first(open_(), clock(), request(" 1"), {patience_}, timing(), {});
+  lease::Session first(open_(), clock(), request(" 1"), {patience_}, trial_timing(), {});
   first.start_acquire();
   DBLOCK_TRY(const auto held, grant_of(first));
   first.start_heartbeat(held);
   const auto wanted = request(" 1");
-  WakeEvent waiting;
-  WakeEvent over;
+  // An abandoned thread may raise them later.
+  const auto waiting = std::make_shared<WakeEvent>();
+  const auto over = std::make_shared<WakeEvent>();
   lease::SessionEvents events;
-  events.acquiring.on_wait = [&](const lease::LockStatus&) { waiting.raise(); };
-  events.on_acquire_ended = [&] {
-    over.raise();
-    waiting.raise();
+  events.acquiring.on_wait = [waiting](const lease::LockStatus&) { waiting->raise(); };
+  events.on_acquire_ended = [waiting, over] {
+    over->raise();
+    waiting->raise();
   };
-  lease::Session second(open_(), clock(), wanted, {patience_}, timing(), events);
+  lease::Session second(open_(), clock(), wanted, {patience_}, trial_timing(), events);
   second.start_acquire();
-  const auto waits = expect_place(wanted, waiting, over);
+  const auto waits = expect_place(wanted, *waiting, *over);
   const BootTime released = BootClock::now();
   const auto ended = end(first, held);
-  DBLOCK_TRY(const auto next, grant_of(second));
+  const auto granted = grant_of(second);
   const std::string took = length(BootClock::now() - released);
-  second.start_heartbeat(next);
-  const auto given_back = end(second, next);
-  for (const auto& step : {waits, ended, given_back}) DBLOCK_CHECK(step);
-  if (next.token <= held.token) return wrong("the next holder's token is not greater");
+  DBLOCK_CHECK(ended);
+  if (!granted) return std::unexpected(granted.error());
+  second.start_heartbeat(*granted);
+  const auto given_back = end(second, *granted);
+  for (const auto& step : {waits, given_back}) DBLOCK_CHECK(step);
+  if (granted->token <= held.token) return wrong("the next holder's token is not greater");
   return took + " from the release to the next grant";
 }
 
-Result<std::string> Trial::share() {
-  const lease::Sharing shared{Mode::shared, 1};
-  DBLOCK_TRY(const auto one, take(request(" 1", shared)));
-  DBLOCK_TRY(const auto two, take(request(" 1", shared)));
-  DBLOCK_CHECK(expect_refusal(request(" 1"), "a writer beside readers"));
-  DBLOCK_CHECK(release(one));
-  DBLOCK_CHECK(release(two));
+// Two holders at a time, and a request that must not come to them.
+Result<std::string> Trial::hold_together(const lease::Sharing& sharing, const lease::LeaseRequest& other,
+                                         const std::string& what) {
+  DBLOCK_TRY(const auto one, take(*book_, request(" 1", sharing)));
+  DBLOCK_TRY(const auto two, take(*book_, request(" 1", sharing)));
+  DBLOCK_CHECK(expect_refusal(*book_, other, what));
+  DBLOCK_CHECK(give_back(*book_, one));
+  DBLOCK_CHECK(give_back(*book_, two));
   return "";
 }
 
+Result<std::string> Trial::share() {
+  return hold_together({Mode::shared, 1}, request(" 1"), "a writer beside readers");
+}
+
 Result<std::string> Trial::use_slots() {
-  const lease::Sharing slots{Mode::slot, 2};
-  DBLOCK_TRY(const auto one, take(request(" 1", slots)));
-  DBLOCK_TRY(const auto two, take(request(" 1", slots)));
-  DBLOCK_CHECK(expect_refusal(request(" 1", slots), "a third of two slots"));
-  DBLOCK_CHECK(release(one));
-  DBLOCK_CHECK(release(two));
-  return "";
+  return hold_together({Mode::slot, 2}, request(" 1", {Mode::slot, 2}), "a third of two slots");
 }
 
 Result<std::string> Trial::take_several() {
   auto both = request(" 1");
-  both.further_keys.push_back(key(" 2"));
-  DBLOCK_TRY(const auto lease, take(both));
-  DBLOCK_CHECK(expect_refusal(request(" 2"), "one of several locks that are held together"));
-  DBLOCK_CHECK(release(lease));
+  both.further_keys.push_back(trial_key(" 2"));
+  DBLOCK_TRY(const auto lease, take(*book_, both));
+  DBLOCK_CHECK(expect_refusal(*book_, request(" 2"), "one of several locks that are held together"));
+  DBLOCK_CHECK(give_back(*book_, lease));
   return "";
 }
 
 Result<std::string> Trial::pause() {
-  const lease::PauseScope scope{key(" 1").bytes(), false};
+  const auto scope = trial_scope();
   DBLOCK_TRY(const auto paused, book_->pause({scope, k_pause, holder_.host, "dblock doctor --try"}));
-  const auto refused = expect_refusal(request(" 1"), "a paused lock");
+  const auto refused = expect_refusal(*book_, request(" 1"), "a paused lock");
   DBLOCK_TRY(const auto resumed, book_->resume(scope));
   DBLOCK_CHECK(refused);
-  DBLOCK_TRY(const auto lease, take(request(" 1")));
-  DBLOCK_CHECK(release(lease));
+  DBLOCK_TRY(const auto lease, take(*book_, request(" 1")));
+  DBLOCK_CHECK(give_back(*book_, lease));
   return "";
 }
 
@@ -258,6 +221,14 @@ std::vector<Finding> Trial::run() {
       {"try-pause", &Trial::pause, "a pause keeps a lock from being granted, until it ends"},
   });
   std::vector<Finding> findings;
+  if (const auto paused = is_paused(*book_); paused && *paused) {
+    findings.push_back({"try-grant",
+                        Level::warn,
+                        "paused",
+                        "a pause covers the locks that --try takes; try again when it has ended",
+                        {}});
+    return findings;
+  }
   const auto attempt = [&](const Tried& tried) {
     const BootTime begun = BootClock::now();
     const auto found = (this->*tried.step)();

@@ -80,6 +80,19 @@ TEST_CASE("doctor --try does what jobs do, with locks of its own, and holds none
   CHECK(database.rows() == 3);
 }
 
+TEST_CASE("doctor --try leaves its locks alone while a pause covers them") {
+  const Database database;
+  for (const auto& [option, scope] : {std::pair("--prefix", "dblock"), std::pair("--key", "dblock doctor")}) {
+    REQUIRE(dblock(database, {"pause", option, scope, "--for", "1h"}).exit == exited(0));
+    const auto doctored = doctor(database.url(), {"doctor", "--try", "--json"});
+    CHECK(doctored.exit == exited(0));
+    CHECK(doctored.level("try-grant") == "warn");
+    CHECK(doctored.level("try-refusal").empty());
+    REQUIRE(dblock(database, {"resume", option, scope}).exit == exited(0));
+  }
+  CHECK(says(dblock(database, {"doctor", "--try", "-v"}).err, "trying what jobs do"));
+}
+
 TEST_CASE("of two doctors that try the same database one waits for the other") {
   const Database database;
   const Spawn spec = dblock_spawn(database, {"doctor", "--try", "--json"});

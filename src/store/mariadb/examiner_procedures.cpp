@@ -1,8 +1,10 @@
 #include "store/mariadb/examiner_procedures.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <map>
 #include <optional>
+#include <thread>
 #include <utility>
 
 #include "store/mariadb/routine_text.hpp"
@@ -105,12 +107,17 @@ void read_procedures(ExaminerSession& session, HostFacts& facts) {
 }
 
 void try_calls(ExaminerSession& session, HostFacts& facts, const lease::OwnerId& caller) {
+  using namespace std::chrono_literals;
+  constexpr std::string_view k_key = "dblock doctor 3";
+  constexpr unsigned k_deadlock = 1213;
   const auto callable = [](const ProcedureTried& tried) {
     return tried.answer == ProcedureTried::Answer::callable;
   };
-  if (facts.is_read_only() || facts.procedures.empty() || !std::ranges::all_of(facts.procedures, callable))
+  const auto covers = [&](const lease::Pause& pause) { return pause.scope.covers(k_key); };
+  if (facts.is_read_only() || facts.procedures.empty() || !std::ranges::all_of(facts.procedures, callable) ||
+      std::ranges::any_of(facts.pauses, covers))
     return;
-  const std::string key = "(" + bytes_literal("dblock doctor 3") + ",";
+  const std::string key = "(" + bytes_literal(k_key) + ",";
   const std::string lease = key + bytes_literal(caller.text);
   std::string token;
   // False once the outcome is not the one that this call must have.
@@ -118,6 +125,8 @@ void try_calls(ExaminerSession& session, HostFacts& facts, const lease::OwnerId&
     CallTried tried{name};
     const auto answer = session.call("CALL " + name + arguments + ")");
     if (!answer) tried.message = refusal(answer.error()).error().message;
+    if (!answer && (answer.error().native == k_deadlock || answer.error().native == k_lock_wait_timed_out))
+      tried.outcome = "busy";
     if (answer && !answer->rows.empty()) {
       tried.outcome = answer->rows.front()[0].value_or("");
       token = answer->rows.front()[1].value_or("");
@@ -125,11 +134,20 @@ void try_calls(ExaminerSession& session, HostFacts& facts, const lease::OwnerId&
     facts.calls.push_back(tried);
     return tried.outcome == expected;
   };
-  if (!call("dblock_acquire", lease + ",10000,NULL,0,'dblock doctor --try'", "granted")) return;
+  // Another trial may have the lock, or one that has died: for no longer than its lease and margin.
+  const BootTime give_up = BootClock::now() + 7s;
+  while (!call("dblock_acquire", lease + ",5000,NULL,0,'dblock doctor --try'", "granted")) {
+    const std::string& outcome = facts.calls.back().outcome;
+    if ((outcome != "held" && outcome != "busy") || BootClock::now() > give_up) return;
+    facts.calls.pop_back();
+    std::this_thread::sleep_for(200ms);
+  }
   session.attempt("START TRANSACTION");
   const bool held = call("dblock_assert_held", key + std::to_string(unsigned_number(token)), "held");
   session.attempt("COMMIT");
-  if (held && call("dblock_renew", lease + ",NULL", "renewed")) call("dblock_release", lease, "released");
+  if (held && call("dblock_renew", lease + ",NULL", "renewed") && call("dblock_release", lease, "released"))
+    return;
+  [[maybe_unused]] const auto given_back = session.call("CALL dblock_release" + lease + ")");
 }
 
 }  // namespace dblock::store::mariadb
