@@ -60,7 +60,7 @@ DoctorReport doctor(const DoctorRequest& request) {
   report.findings = doctor::examine(request.database, resolved, tries);
   watch.reset();
   if (tries && can_be_reached(report.findings)) {
-    log::info("trying what jobs do: two seconds, or longer while another trial has the locks");
+    log::info("trying what jobs do takes two seconds, and longer while another trial has the locks");
     std::ranges::move(try_out(resolved->settings, *tries), std::back_inserter(report.findings));
   }
   for (const auto& variable : request.unread) {
