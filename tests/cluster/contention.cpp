@@ -148,6 +148,10 @@ TEST_CASE("an application renews and releases through a node that lags behind th
   busy.sql("CREATE TABLE " + bulk + " (n INT AUTO_INCREMENT PRIMARY KEY, pad VARCHAR(200))");
   const auto lag = [&] { busy.sql("INSERT INTO bulk (pad) SELECT REPEAT('x',200) FROM seq_1_to_300000"); };
   const auto rows_behind = [&] { return lagging.number("SELECT COUNT(*) FROM " + bulk); };
+  REQUIRE(wait_until([&] {
+    return lagging.number("SELECT COUNT(*) FROM information_schema.TABLES WHERE TABLE_SCHEMA='" +
+                          database.rows.name() + "' AND TABLE_NAME='bulk'") == 1;
+  }));
   const LockTerms terms{600s, 0s};
   const std::string owner = new_owner_id("app");
   // Calls at the node that lags until it has answered before it had caught up.
