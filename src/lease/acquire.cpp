@@ -167,8 +167,10 @@ Acquisition::Progress Acquisition::rest(const LockStatus& row) {
 
 Acquisition::Progress Acquisition::try_lock() {
   // A plain read costs the server no lock and no log write. Many tries at once that lock rows keep the
-  // holder's renewal out, in a thread pool for seconds.
-  if (refused_before_ ? pacing_.has_schedule() : locks_rows(request_) && !pacing_.out_of_time()) {
+  // holder's renewal out, in a thread pool for seconds. With a schedule the first try is sent all the same: a
+  // look calls a lock held while the database takes no writes, and nothing but looks would follow.
+  const bool may_look_first = locks_rows(request_) && !pacing_.has_schedule() && !pacing_.out_of_time();
+  if (refused_before_ ? pacing_.has_schedule() : may_look_first) {
     DBLOCK_TRY(auto seen, store_.look(request_));
     if (auto* done = std::get_if<Done>(&seen)) return std::move(*done);
     if (const auto* held = std::get_if<Held>(&seen)) return refused(held->status);

@@ -157,6 +157,20 @@ TEST_CASE("another number of slots is refused with both named while the lock is 
   CHECK(run_true(database) == exited(0));
 }
 
+TEST_CASE("of several keys one in another mode is 64 at once, also where a later key is held", "[safety]") {
+  const Database database;
+  Holder slots(database, "a", {"--slots", "3"});
+  Holder other(database, "b", {});
+  for (const Words& options : {Words{}, Words{"--wait", "60s"}, Words{"--attempts", "2"}}) {
+    Words words = {"--key", "b"};
+    words.insert(words.end(), options.begin(), options.end());
+    const auto refused = dblock(database, run_words("a", words, {"true"}));
+    INFO(refused.err);
+    CHECK(refused.exit == exited(64));
+    CHECK(says(refused.err, "--slots 3"));
+  }
+}
+
 TEST_CASE("never more jobs at a time than slots", "[safety]") {
   const Database database;
   const TempDir directory;

@@ -319,6 +319,17 @@ TEST_CASE("how a job ended is recorded by the guardian once a store that somebod
   CHECK_FALSE(run_again(database, {"--once-per", "1h"}).started);
 }
 
+// A look alone would call the lock held, and a run with -E 0 would be skipped without a word.
+TEST_CASE("a reader's single attempt on a store that takes no writes is the store's failure, not a conflict",
+          "[local][safety]") {
+  Database database;
+  LiveRun holder(database);
+  const SqliteWriter writer(file_of(database));
+  const auto silent = dblock(database, run_words("k", {"--attempts", "1", "--shared", "-E", "0"}, {"true"}));
+  INFO(silent.err);
+  CHECK(silent.exit == exited(69));
+}
+
 TEST_CASE("who stops a run that tries to record its end is not kept waiting", "[server]") {
   ServerDatabase database;
   Proxy proxy(database.server());

@@ -21,8 +21,11 @@ Result<Answer> look_at_several(LockTable& table, const lease::LeaseRequest& requ
   DBLOCK_TRY(const auto locks, read_rows(table, keys_of(request.key, request.further_keys), false));
   for (const auto& seen : locks) {
     if (!seen) continue;
-    // An error (a mode that does not go with the holders') counts as free here: the next try reports it.
-    last = answer_for(*seen, request).value_or(lease::Free{0, with_past_runs(*seen)});
+    // An error (a mode that does not go with the holders') counts as free here: the next try reports it, also
+    // where a key after this one is held.
+    auto answer = answer_for(*seen, request);
+    if (!answer && !refusal) return lease::Free{0, with_past_runs(*seen)};
+    last = answer ? std::move(*answer) : lease::Free{0, with_past_runs(*seen)};
     // A success under any of the keys is the answer, even where another key is held.
     if (std::holds_alternative<lease::Done>(last)) return last;
     if (!std::holds_alternative<lease::Free>(last) && !refusal) refusal = last;
