@@ -42,10 +42,10 @@ bool is_command(const std::string& packet) {
 }  // namespace
 
 struct Proxy::Link {
-  Link(std::size_t number, int client_fd, int server_fd, int replica_fd)
-      : connection(number), client(client_fd), server(server_fd), replica(replica_fd) {}
+  Link(std::size_t number, int client_fd, int server_fd, int second_fd)
+      : connection(number), client(client_fd), server(server_fd), second(second_fd) {}
   ~Link() {
-    for (const int fd : {client, server, replica}) {
+    for (const int fd : {client, server, second}) {
       if (fd >= 0) ::close(fd);
     }
   }
@@ -57,9 +57,11 @@ struct Proxy::Link {
 
   std::size_t connection;
   int client, server;
-  int replica;                                               // -1: everything goes to the server
-  std::string from_client{}, from_server{}, from_replica{};  // not yet whole packets
+  int second;                                               // -1: everything goes to the server
+  std::string from_client{}, from_server{}, from_second{};  // not yet whole packets
   bool in_transaction = false;
+  bool pinned = false;
+  bool turn = false;
   bool dead = false;
   bool swallow_reply = false;  // cut as soon as the server answers
   bool mute = false;           // what the server says is thrown away
@@ -174,7 +176,14 @@ void Proxy::refuse(bool on) {
 
 void Proxy::read_from(const ServerAddress& replica) {
   const std::lock_guard lock(mutex_);
-  replica_ = replica.socket;
+  second_ = replica.socket;
+  moves_ = false;
+}
+
+void Proxy::move_statements() {
+  const std::lock_guard lock(mutex_);
+  second_ = upstream_.socket;
+  moves_ = true;
 }
 
 void Proxy::set_time(const std::string& seconds) {
@@ -258,13 +267,13 @@ void Proxy::accept_one() {
   const int client = ::accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC);
   if (client < 0) return;
   bool refuse = false;
-  std::string replica;
+  std::string second;
   std::size_t number = 0;
   {
     const std::lock_guard lock(mutex_);
     number = static_cast<std::size_t>(connections_++);
     refuse = refuse_;
-    replica = replica_;
+    second = second_;
   }
   const int server = refuse ? -1 : connect_unix(upstream_.socket);
   if (server < 0) {
@@ -272,9 +281,9 @@ void Proxy::accept_one() {
     return;
   }
   links_.push_back(
-      std::make_unique<Link>(number, client, server, replica.empty() ? -1 : connect_unix(replica)));
+      std::make_unique<Link>(number, client, server, second.empty() ? -1 : connect_unix(second)));
   // Its greeting; the login that answers the server's is good for an account without a password.
-  if (!replica.empty()) take_packet_of(links_.back()->replica, links_.back()->from_replica);
+  if (!second.empty()) take_packet_of(links_.back()->second, links_.back()->from_second);
 }
 
 void Proxy::from_client(Link& link) {
@@ -311,7 +320,7 @@ void Proxy::pass_to_server(Link& link, const std::string& packet) {
   const Harm harm = note({link.connection, true, command, text});
   if (harm != Harm::none) return harm_from_client(link, packet, harm);
   if (!text.empty() && !on_statement(link, text)) return;
-  if (link.replica >= 0 && read_elsewhere(link, packet)) return;
+  if (link.second >= 0 && done_elsewhere(link, packet)) return;
   if (!send_all(link.server, with_time(packet))) link.dead = true;
 }
 
@@ -348,21 +357,33 @@ void Proxy::pass_to_client(Link& link, std::string packet, std::string& passed) 
   struck_ = true;
 }
 
-bool Proxy::read_elsewhere(Link& link, const std::string& packet) {
+bool Proxy::is_for_second(Link& link, const std::string& packet) {
   const std::string text = packet.substr(k_packet_header + 1);
-  const bool login = packet[3] != 0;
   if (text.starts_with("START TRANSACTION")) link.in_transaction = true;
   if (text.starts_with("COMMIT") || text.starts_with("ROLLBACK")) link.in_transaction = false;
-  const bool read = text.starts_with("SELECT") && !link.in_transaction && !login;
-  if (!read && !login && !text.starts_with("SET")) return false;
+  const std::lock_guard lock(mutex_);
+  if (link.in_transaction) return false;
+  if (!moves_) return text.starts_with("SELECT");
+  if (text.find("GET_LOCK") != std::string::npos) link.pinned = true;
+  if (link.pinned || static_cast<unsigned char>(packet[k_packet_header]) != k_com_query) return false;
+  link.turn = !link.turn;
+  if (link.turn) ++moved_;
+  return link.turn;
+}
+
+bool Proxy::done_elsewhere(Link& link, const std::string& packet) {
+  const bool login = !is_command(packet);
+  const bool setting = !login && packet.compare(k_packet_header + 1, 3, "SET") == 0;
+  const bool answers = !login && !setting && is_for_second(link, packet);
+  if (!login && !setting && !answers) return false;
   ReplyEnd end;
-  if (!send_all(link.replica, packet)) link.dead = true;
+  if (!send_all(link.second, packet)) link.dead = true;
   for (bool last = false; !last && !link.dead;) {
-    const std::string reply = take_packet_of(link.replica, link.from_replica);
-    last = !read || end.is_last(reply, false);  // what is no result set is one packet
-    link.dead = reply.empty() || (read && !send_all(link.client, reply));
+    const std::string reply = take_packet_of(link.second, link.from_second);
+    last = !answers || end.is_last(reply, link.without_eof);  // what is no result set is one packet
+    link.dead = reply.empty() || (answers && !send_all(link.client, reply));
   }
-  return read;
+  return answers;
 }
 
 bool Proxy::on_statement(Link& link, const std::string& text) {

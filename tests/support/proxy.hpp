@@ -52,6 +52,11 @@ class Proxy {
   // Sessions from now on have what they read outside of transactions answered by this server, as balancers do
   // that split reads from writes.
   void read_from(const ServerAddress& replica);
+  // Sessions from now on have two of the server's: what they send outside of transactions goes to the one and
+  // the other by turns, as through proxies that share server sessions among clients. What those promise: a
+  // SET is done in both, and a session that asks for a named lock keeps to the first from then on.
+  void move_statements();
+  [[nodiscard]] int moved() const { return moved_; }  // statements, to the second of a pair
 
   // From now on sessions begin with this as their time, in seconds since the epoch: dblock's set-up
   // statement, which makes it the server's own, is rewritten.
@@ -80,8 +85,10 @@ class Proxy {
   void harm_from_client(Link& link, const std::string& packet, Harm harm);
   // False: the server does not get it.
   [[nodiscard]] bool on_statement(Link& link, const std::string& text);
-  // True where the replica has it answered.
-  [[nodiscard]] bool read_elsewhere(Link& link, const std::string& packet);
+  // The link's second session answers this command.
+  [[nodiscard]] bool is_for_second(Link& link, const std::string& packet);
+  // True where the second session has it answered.
+  [[nodiscard]] bool done_elsewhere(Link& link, const std::string& packet);
   [[nodiscard]] std::string with_time(std::string packet);
 
   const ServerAddress upstream_;
@@ -95,7 +102,9 @@ class Proxy {
   std::function<bool(const std::string&)> refused_;
   std::string refusal_;
   std::string time_;
-  std::string replica_;  // its socket
+  std::string second_;  // the socket for second sessions
+  bool moves_ = false;  // … which are not for reads alone
+  std::atomic<int> moved_ = 0;
   int cuts_ = 0;
   int connections_ = 0;
   bool stalled_ = false;
