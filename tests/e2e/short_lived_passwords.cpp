@@ -10,7 +10,7 @@
 namespace dblock::test {
 namespace {
 
-const Words k_quick{"--ttl", "6s", "--heartbeat", "400ms", "--kill-grace", "500ms"};
+const Words k_renewed_often{"--ttl", "6s", "--heartbeat", "400ms", "--kill-grace", "500ms"};
 
 // An account whose password is in a file, which the URL names as a file or by a command that prints it.
 class TokenAccount {
@@ -51,7 +51,7 @@ TEST_CASE("a holder that is cut off logs in with the password that replaced its 
   TokenAccount account;
   const auto* const source = GENERATE(k_by_file, k_by_command);
   CAPTURE(source);
-  LiveRun run(account.url(source), k_quick);
+  LiveRun run(account.url(source), k_renewed_often);
   account.replace();
   for (int i = 0; i < 2; ++i) await_renewal(account.database);
   CHECK(run.end() == exited(0));
