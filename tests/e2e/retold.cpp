@@ -61,8 +61,8 @@ class FlockScripts {
 TEST_CASE("beside readers a script for flock is refused, joins them or waits as it does under flock") {
   const FlockScripts scripts;
   const std::string log = scripts.directory.file("log");
-  Process reader(
-      scripts.spawn("--shared", "-c '" + until_told(scripts.directory) + "; echo held >>" + log + "'"));
+  const std::string patient = quoted(patient_job(scripts.directory));
+  Process reader(scripts.spawn("--shared", "-c \"" + patient + " && echo held >>" + log + "\""));
   await_file(reader, scripts.directory.file("up"));
 
   scripts.check_refused("--nonblock --conflict-exit-code 123", 123);
@@ -119,23 +119,23 @@ TEST_CASE("scripts that add to two numbers, each under its own lock, lose no add
   const Database database;
   const TempDir directory;
   const auto adds = [&](const std::string& key, int times) {
-    write_file(directory.file(key), "0");
+    write_file(directory.file(key), "0\n");
     const std::string lease = " --key " + key + " --owner \"$owner\" || exit; ";
     Spawn script = script_spawn(
         database.url(), "i=0; while [ $i -lt " + std::to_string(times) + " ]; do i=$((i + 1)); " +
                             "owner=$(dblock acquire --key " + key + " --ttl 60s --wait 10m) || exit; " +
-                            "number=$(cat " + key + "); dblock renew" + lease + "echo $((number + 1)) >" +
+                            "read number <" + key + "; dblock renew" + lease + "echo $((number + 1)) >" +
                             key + "; dblock release" + lease + "done");
     script.cwd = directory.path();
     return script;
   };
   std::vector<Spawn> scripts;
-  for (int i = 0; i < 8; ++i) scripts.push_back(adds(i % 2 == 0 ? "even" : "odd", i == 0 ? 1 : 4));
+  for (int i = 0; i < 8; ++i) scripts.push_back(adds(i % 2 == 0 ? "even" : "odd", i == 0 ? 1 : 3));
   std::vector<Process> running;
   for (const auto& script : scripts) running.emplace_back(script);
   check_all_succeed(running, 120s * slowness());
-  CHECK(lines(read_file(directory.file("even"))) == Words{"13"});
-  CHECK(lines(read_file(directory.file("odd"))) == Words{"16"});
+  CHECK(lines(read_file(directory.file("even"))) == Words{"10"});
+  CHECK(lines(read_file(directory.file("odd"))) == Words{"12"});
 }
 
 // Redisson, RedissonFairLockTest: testTryLockNonDelayed; etcd, v3_lock_test.go: testMutexTryLock.
@@ -180,33 +180,29 @@ TEST_CASE("of ten runs at once that want a job done once one does it, and all of
 TEST_CASE("of five jobs that want two slots each begins when one before it has ended, in their order") {
   const Database database;
   const TempDir directory;
-  const auto job = [&](const std::string& name) {
-    return sh("echo " + name + " >>" + directory.file("begun") + "; " +
-              await_in_shell(directory.file("end-" + name)) + "; echo " + name + " >>" +
-              directory.file("ended"));
+  const std::vector<TempDir> own(6);  // each job's, by its number
+  const auto job = [&](std::size_t number) {
+    const std::string note = "echo " + std::to_string(number) + " >>" + directory.path();
+    return sh(note + "/begun;" + quoted(patient_job(own[number])) + " && " + note + "/ended");
   };
-  const auto begun = [&](const Words& names) {
-    return wait_until([&] { return lines(read_file(directory.file("begun"))) == names; });
-  };
+  const auto begun = [&] { return lines(read_file(directory.file("begun"))); };
   std::deque<Process> jobs;
-  Words names;
-  for (const std::string name : {"5", "1"}) {
-    jobs.emplace_back(dblock_spawn(database, run_words("k", {"--slots", "2"}, job(name))));
-    names.push_back(name);
-    REQUIRE(begun(names));
+  for (const std::size_t number : {5U, 1U}) {
+    jobs.emplace_back(dblock_spawn(database, run_words("k", {"--slots", "2"}, job(number))));
+    await_file(jobs.back(), own[number].file("up"));
   }
-  for (const std::string name : {"2", "3", "4"})
-    jobs.push_back(waiting_run(database, {"--slots", "2", "--wait", "10m"}, job(name)));
-  for (const std::string name : {"1", "2", "3"}) {
-    CHECK(lines(read_file(directory.file("begun"))) == names);
-    write_file(directory.file("end-" + name), "");
-    names.push_back(std::to_string(std::stoi(name) + 1));
-    REQUIRE(begun(names));
+  for (const std::size_t number : {2U, 3U, 4U})
+    jobs.push_back(waiting_run(database, {"--slots", "2", "--wait", "10m"}, job(number)));
+  for (const std::size_t number : {1U, 2U, 3U}) {
+    CHECK(begun().size() == number + 1);
+    let_end(own[number]);
+    await_file(jobs.back(), own[number + 1].file("up"));
   }
-  write_file(directory.file("end-4"), "");
+  let_end(own[4]);
   CHECK(jobs.back().wait() == exited(0));
-  write_file(directory.file("end-5"), "");
+  let_end(own[5]);
   for (auto& run : jobs) CHECK(run.wait() == exited(0));
+  CHECK(begun() == Words{"5", "1", "2", "3", "4"});
   CHECK(lines(read_file(directory.file("ended"))) == Words{"1", "2", "3", "4", "5"});
 }
 
