@@ -177,7 +177,7 @@ TEST_CASE("of ten runs at once that want a job done once one does it, and all of
 
 // GNU parallel, sem01.sh: two jobs at a time, and the example of sem(1), whose five jobs take 5, 1, 2, 3 and
 // 4 seconds.
-TEST_CASE("of five jobs that want two slots each begins when one before it has ended, in their order") {
+TEST_CASE("of five jobs that want two slots each begins when one before it has ended, and none sooner") {
   const Database database;
   const TempDir directory;
   const std::vector<TempDir> own(6);  // each job's, by its number
