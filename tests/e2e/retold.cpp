@@ -58,7 +58,8 @@ class FlockScripts {
 // util-linux, tests/ts/misc/flock: non-block, no-fork, shared, exclusive, timeout, time-check;
 // discoteq/flock, t/default.bats: -s and -n beside a shared lock, -w with a lock that is released, and with
 // one that is not.
-TEST_CASE("beside readers a script for flock is refused, joins them or waits as it does under flock") {
+TEST_CASE("beside readers a script for flock is refused, joins them or waits as it does under flock",
+          "[once]") {
   const FlockScripts scripts;
   const std::string log = scripts.directory.file("log");
   const std::string patient = quoted(patient_job(scripts.directory));
@@ -86,7 +87,8 @@ TEST_CASE("beside readers a script for flock is refused, joins them or waits as 
 }
 
 // discoteq/flock, t/default.bats: exclusive locks beside an exclusive one, and -n where nobody has the lock.
-TEST_CASE("beside a writer a script for flock is refused, and afterwards it runs and ends as its command") {
+TEST_CASE("beside a writer a script for flock is refused, and afterwards it runs and ends as its command",
+          "[once]") {
   const FlockScripts scripts;
   const std::string owner = take(scripts.database, scripts.lockfile);
   scripts.check_refused("-n", 1);
@@ -100,8 +102,8 @@ TEST_CASE("beside a writer a script for flock is refused, and afterwards it runs
 
 // ShedLock, AbstractLockProviderIntegrationTest: shouldBeAbleToLockRightAfterUnlock; symfony/lock,
 // AbstractStoreTestCase: testSaveWithDifferentKeysOnSameResources.
-TEST_CASE(
-    "a lock is free at once after its release, ten times over, and a refusal in between changes no row") {
+TEST_CASE("a lock is free at once after its release, ten times over, and a refusal in between changes no row",
+          "[once]") {
   const Database database;
   for (int i = 0; i < 10; ++i) {
     const std::string owner = take(database);
@@ -115,7 +117,7 @@ TEST_CASE(
 // ShedLock, FuzzTester: eight threads, of which one has less to do, add to two numbers; buildkite/agent,
 // lock_test.go: TestLocker; Redisson, RedissonFairLockTest: testConcurrencyLoop_MultiInstance. A renewal
 // comes in between.
-TEST_CASE("scripts that add to two numbers, each under its own lock, lose no addition", "[safety]") {
+TEST_CASE("scripts that add to two numbers, each under its own lock, lose no addition", "[safety][once]") {
   const Database database;
   const TempDir directory;
   const auto adds = [&](const std::string& key, int times) {
@@ -139,7 +141,7 @@ TEST_CASE("scripts that add to two numbers, each under its own lock, lose no add
 }
 
 // Redisson, RedissonFairLockTest: testTryLockNonDelayed; etcd, v3_lock_test.go: testMutexTryLock.
-TEST_CASE("a waiter that has given up holds up nobody who asks without a wait") {
+TEST_CASE("a waiter that has given up holds up nobody who asks without a wait", "[once]") {
   const Database database;
   LiveRun holder(database);
   check_ended(dblock(database, run_words("k", {"--wait", "200ms"}, {"true"})), 75);
@@ -149,7 +151,8 @@ TEST_CASE("a waiter that has given up holds up nobody who asks without a wait") 
 }
 
 // Redisson, RedissonReadWriteLockTest: testWriteRead.
-TEST_CASE("readers that wait behind a writer all have the lock together when the writer has ended") {
+TEST_CASE("readers that wait behind a writer all have the lock together when the writer has ended",
+          "[once]") {
   const Database database;
   LiveRun writer(database);
   std::deque<Process> readers;
@@ -164,7 +167,7 @@ TEST_CASE("readers that wait behind a writer all have the lock together when the
 }
 
 // buildkite/agent, lock_test.go: TestDoOnce.
-TEST_CASE("of ten runs at once that want a job done once one does it, and all of them succeed") {
+TEST_CASE("of ten runs at once that want a job done once one does it, and all of them succeed", "[once]") {
   const Database database;
   const TempDir directory;
   std::vector<Process> runs;
@@ -177,7 +180,8 @@ TEST_CASE("of ten runs at once that want a job done once one does it, and all of
 
 // GNU parallel, sem01.sh: two jobs at a time, and the example of sem(1), whose five jobs take 5, 1, 2, 3 and
 // 4 seconds.
-TEST_CASE("of five jobs that want two slots each begins when one before it has ended, and none sooner") {
+TEST_CASE("of five jobs that want two slots each begins when one before it has ended, and none sooner",
+          "[once]") {
   const Database database;
   const TempDir directory;
   const std::vector<TempDir> own(6);  // each job's, by its number
@@ -207,7 +211,8 @@ TEST_CASE("of five jobs that want two slots each begins when one before it has e
 }
 
 // etcd, ctl_v3_lock_test.go: testLock; v3_lock_test.go: TestMutexWaitsOnCurrentHolder.
-TEST_CASE("INT ends the first waiter and then the holder, and the second waiter runs under a greater token") {
+TEST_CASE("INT ends the first waiter and then the holder, and the second waiter runs under a greater token",
+          "[once]") {
   const Database database;
   const TempDir directory;
   LiveRun holder(database);
