@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <ctime>
 #include <filesystem>
 #include <stdexcept>
 
@@ -70,6 +71,16 @@ std::string faketime_library_for_threads() {
   std::string library = faketime_library();
   const std::string plain = "libfaketime.so";
   return library.replace(library.rfind(plain), plain.size(), "libfaketimeMT.so");
+}
+
+std::vector<std::string> clocks_times(long rate) {
+  std::string told = "DBLOCK_TEST_CLOCK=" + std::to_string(rate);
+  for (const clockid_t clock : {CLOCK_REALTIME, CLOCK_MONOTONIC, CLOCK_BOOTTIME}) {
+    timespec now{};
+    ::clock_gettime(clock, &now);
+    told += ":" + std::to_string(now.tv_sec * 1'000'000'000LL + now.tv_nsec);
+  }
+  return {told, "LD_PRELOAD=" DBLOCK_TEST_FAST_CLOCK};
 }
 
 void SteppedClock::step(const std::string& to) const {

@@ -120,8 +120,8 @@ Server::Server(std::vector<std::string> extra_options)
     socket_directory_ = std::make_unique<TempDir>(temporary != nullptr ? temporary : "/tmp");
     address_.socket = socket_directory_->file("sock");
   }
-  const auto copied = run_program(
-      {.argv = {"cp", "-a", "--reflink=auto", template_directory(), directory_.file("data")}}, 60s);
+  const auto copied =
+      run_program({.argv = {"cp", "-a", "--reflink=auto", template_directory(), data()}}, 60s);
   if (copied.exit != exited(0)) throw std::runtime_error("cannot copy the server template: " + copied.err);
   std::string accounts;
   for (const auto& statement : account_statements()) accounts += statement + ";\n";
@@ -135,21 +135,21 @@ Server::~Server() {
   reap();
 }
 
-void Server::start() {
+void Server::start(const std::vector<std::string>& env) {
   const bool choose_port = address_.port == 0;
   for (int attempt = 0; attempt < 5; ++attempt) {
     if (choose_port) address_.port = free_port();  // may be taken before mariadbd binds it: then try another
-    if (try_start()) return;
+    if (try_start(env)) return;
   }
   throw std::runtime_error("the server does not start: " + read_file(directory_.file("error.log")));
 }
 
-bool Server::try_start() {
+bool Server::try_start(const std::vector<std::string>& env) {
   // Temporary tables not in /tmp: a server that starts removes all it finds there, others' too.
   std::vector<std::string> words{server_kind().program,
                                  "--no-defaults",
                                  server_user_option(),
-                                 "--datadir=" + directory_.file("data"),
+                                 "--datadir=" + data(),
                                  "--socket=" + address_.socket,
                                  "--port=" + std::to_string(address_.port),
                                  "--pid-file=" + directory_.file("pid"),
@@ -159,9 +159,10 @@ bool Server::try_start() {
   words.insert(words.end(), k_options.begin(), k_options.end());
   words.insert(words.end(), server_kind().options.begin(), server_kind().options.end());
   words.insert(words.end(), extra_options_.begin(), extra_options_.end());
-  std::vector<char*> argv;
-  for (auto& word : words) argv.push_back(word.data());
-  argv.push_back(nullptr);
+  std::vector<std::string> environment(env);
+  for (char** each = ::environ; *each != nullptr; ++each) environment.emplace_back(*each);
+  const auto argv = pointers_to(words);
+  const auto variables = pointers_to(environment);
 
   const pid_t parent = ::getpid();
   const int null = ::open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -172,7 +173,7 @@ bool Server::try_start() {
     if (::getppid() != parent) ::_exit(1);
     ::setsid();  // a terminal's Ctrl-C is for the test, which then stops us
     for (int fd = 0; fd < 3; ++fd) ::dup2(null, fd);
-    ::execv(argv[0], argv.data());
+    ::execve(argv[0], argv.data(), variables.data());
     ::_exit(1);
   }
   ::close(null);

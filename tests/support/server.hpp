@@ -41,7 +41,8 @@ class Server {
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
 
-  void start();            // ready for connections on return; same port and socket each time
+  // Ready for connections on return; same port and socket each time. `env` is added to the test's own.
+  void start(const std::vector<std::string>& env = {});
   void stop_gracefully();  // SIGTERM, as `systemctl stop` does
   void stop_hard();        // SIGKILL
   void freeze() const;     // SIGSTOP: connections stay, nothing answers
@@ -49,9 +50,10 @@ class Server {
 
   [[nodiscard]] const ServerAddress& address() const { return address_; }
   [[nodiscard]] const std::string& directory() const { return directory_.path(); }
+  [[nodiscard]] std::string data() const { return directory_.file("data"); }
 
  private:
-  [[nodiscard]] bool try_start();
+  [[nodiscard]] bool try_start(const std::vector<std::string>& env);
   void reap();
 
   TempDir directory_;

@@ -1,0 +1,185 @@
+// A run, its guardian, waiters, a keeper and a watcher live for long, by clocks that run faster: none of them
+// grows, nor does what they keep in the store.
+//
+// DBLOCK_TEST_LIFE=SECONDS:RATE: how long they live by those clocks, and how many times as fast these are.
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <map>
+#include <memory>
+#include <sstream>
+
+#include "support/catch.hpp"
+#include "support/live_run.hpp"
+#include "support/privilege.hpp"
+#include "support/server.hpp"
+#include "support/steps.hpp"
+
+namespace dblock::test {
+namespace {
+
+constexpr int k_quarters = 4;
+// Allocators round, and threads that come and go leave their arenas behind.
+constexpr long k_memory_jitter_kib = 128;
+
+struct Life {
+  long seconds = 120;
+  long rate = 10;
+};
+Life chosen_life() {
+  Life life;
+  const char* const told = std::getenv("DBLOCK_TEST_LIFE");
+  if (told != nullptr && std::sscanf(told, "%ld:%ld", &life.seconds, &life.rate) != 2)
+    throw std::runtime_error("DBLOCK_TEST_LIFE is not SECONDS:RATE");
+  return life;
+}
+
+// What is looked at, by name. Each is the least of many looks: what comes and goes is no growth, and what
+// stays is seen in each look.
+using Sizes = std::map<std::string, long>;
+
+void keep_least(Sizes& least, const Sizes& seen) {
+  for (const auto& [name, size] : seen) {
+    const auto [known, is_new] = least.emplace(name, size);
+    if (!is_new) known->second = std::min(known->second, size);
+  }
+}
+
+void look_at(const std::string& name, pid_t pid, Sizes& sizes) {
+  sizes[name + ": KiB of memory"] = std::stol("0" + status_field(pid, "RssAnon"));
+  sizes[name + ": descriptors"] = static_cast<long>(open_files(pid).size());
+  sizes[name + ": threads"] = std::stol("0" + status_field(pid, "Threads"));
+}
+
+std::string table_of(const std::vector<Sizes>& quarters) {
+  std::ostringstream text;
+  for (const auto& [name, first] : quarters.front()) {
+    text << "\n" << name << ":";
+    for (const auto& sizes : quarters) text << " " << sizes.at(name);
+  }
+  return text.str();
+}
+
+// The store, and a server when there is one, by the fast clock.
+class FastStore {
+ public:
+  explicit FastStore(const Words& clock) {
+    if (local_run()) {
+      database_ = std::make_unique<Database>();
+      return;
+    }
+    server_ = std::make_unique<Server>();
+    server_->stop_gracefully();
+    server_->start(clock);
+    auto on_server = std::make_unique<ServerDatabase>(server_->address());
+    of_server_ = on_server.get();
+    database_ = std::move(on_server);
+  }
+  [[nodiscard]] const Database& database() const { return *database_; }
+  void look(Sizes& sizes) {
+    sizes["store: places in the line"] = static_cast<long>(database().line().size());
+    sizes["store: rows of locks"] = static_cast<long>(database().rows());
+    if (of_server_ != nullptr) sizes["store: sessions"] = static_cast<long>(of_server_->sessions().size());
+  }
+
+ private:
+  std::unique_ptr<Server> server_;
+  std::unique_ptr<Database> database_;
+  ServerDatabase* of_server_ = nullptr;
+};
+
+// Those who live long, all at once.
+class Company {
+ public:
+  Company(const Database& database, const Words& clock)
+      : database_(database),
+        holder_(database, k_often, patient_job, "k", clock),
+        guardian_(guardian_of(holder_)),
+        script_(script(database.url(), clock)),
+        waiter_(dblock_spawn(database, run_words("k", {"--wait", "forever"}, {"true"}), clock)),
+        looker_(dblock_spawn_at(database.url() + (local_run() ? "" : "&connection=brief"),
+                                run_words("k", {"--wait", "forever"}, {"true"}), clock)),
+        watcher_(after("exec >/dev/null", dblock_spawn(database, {"inspect", "--watch", "--json"}, clock))) {
+    keeper_ = keeper_of(script_);
+    if (!soon_in_line(database, 2)) throw std::runtime_error("nobody waits");
+  }
+
+  // By the store's clock, in microseconds. Throws when one has ended.
+  [[nodiscard]] long long lived_until() {
+    for (Process* each : std::initializer_list<Process*>{&holder_, &script_, &waiter_, &looker_, &watcher_})
+      if (!each->running()) throw std::runtime_error("ended: " + each->err());
+    if (!alive(keeper_)) throw std::runtime_error("the keeper has ended");
+    return std::min(database_.expires_micros("k"), database_.expires_micros("kept"));
+  }
+  void look(Sizes& sizes) const {
+    look_at("run", holder_.pid(), sizes);
+    look_at("guardian", guardian_, sizes);
+    look_at("keeper", keeper_, sizes);
+    look_at("waiter", waiter_.pid(), sizes);
+    look_at("waiter without a session", looker_.pid(), sizes);
+    look_at("inspect --watch", watcher_.pid(), sizes);
+  }
+  // All end as they should.
+  void check_end() {
+    CHECK(holder_.end() == exited(0));
+    CHECK(waiter_.wait() == exited(0));
+    CHECK(looker_.wait() == exited(0));
+    watcher_.signal(SIGTERM);
+    CHECK(watcher_.wait() == exited(0));
+  }
+
+ private:
+  // As often as with `--ttl 1s`. The TTL itself leaves room for a machine that is slow while the clock is
+  // fast.
+  static inline const Words k_often{"--ttl", "2m", "--heartbeat", "167ms"};
+  static Spawn script(const std::string& url, const Words& clock) {
+    Spawn spec =
+        script_spawn(url, "dblock acquire --key kept --ttl 30s --while-pid $$ && exec sleep infinity");
+    spec.env = with(spec.env, clock);
+    return spec;
+  }
+
+  const Database& database_;
+  LiveRun holder_;
+  pid_t guardian_;
+  Process script_;
+  Process waiter_;
+  Process looker_;
+  Process watcher_;
+  pid_t keeper_ = -1;
+};
+
+TEST_CASE("who lives long does not grow, nor does what the store keeps of it") {
+  DBLOCK_NEEDS(why_no_preload());
+  const Life life = chosen_life();
+  const Words clock = clocks_times(life.rate);
+  FastStore store(clock);
+  Company company(store.database(), clock);
+  const long long begun = company.lived_until();
+  std::vector<Sizes> quarters;
+  for (int quarter = 1; quarter <= k_quarters; ++quarter) {
+    const long long ends = begun + life.seconds * 1'000'000 * quarter / k_quarters;
+    Sizes least;
+    const auto at_end = [&] {
+      const long long now = company.lived_until();
+      if (now < ends - life.seconds * 1'000'000 / k_quarters / 2) return false;
+      Sizes seen;
+      company.look(seen);
+      store.look(seen);
+      keep_least(least, seen);
+      return now >= ends;
+    };
+    REQUIRE(wait_until(at_end, 20 * patience() + std::chrono::seconds(life.seconds)));
+    quarters.push_back(least);
+  }
+  INFO(table_of(quarters));
+  for (const auto& [name, first] : quarters.front()) {
+    INFO(name);
+    const long allowed = name.ends_with("memory") ? k_memory_jitter_kib : 0;
+    CHECK(quarters.back().at(name) <= first + allowed);
+  }
+  company.check_end();
+}
+
+}  // namespace
+}  // namespace dblock::test
