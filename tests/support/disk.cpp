@@ -70,8 +70,10 @@ std::vector<std::string> started_anew(const TempDir& directory) {
 // Says of each change that was not synced whether it has arrived.
 class Disk::Lot {
  public:
-  Lot(Arrived arrived, unsigned draw, std::size_t last_moment) : arrived_(arrived), random_(draw) {
-    cut_ = std::uniform_int_distribution<std::size_t>(0, last_moment)(random_);
+  // Of the changes that were made from `oldest` to `newest`.
+  Lot(Arrived arrived, unsigned draw, std::size_t oldest, std::size_t newest)
+      : arrived_(arrived), random_(draw) {
+    cut_ = std::uniform_int_distribution<std::size_t>(oldest, newest)(random_);
   }
   bool takes(std::size_t moment) {
     if (arrived_ == Arrived::torn && moment != cut_) return moment < cut_;
@@ -121,7 +123,7 @@ void Disk::take(const DiskStep& step) {
       node_of(record.inode)->unsynced.push_back({moment_, record.at, {}, true});
       return;
     case DiskChange::synced: {
-      Lot all(Arrived::all, 0, moment_);
+      Lot all(Arrived::all, 0, 0, 0);
       Node& node = *node_of(record.inode);
       node.synced = content_left(node, all);
       node.unsynced.clear();
@@ -193,7 +195,7 @@ std::string Disk::content_left(const Node& node, Lot& lot) {
 }
 
 void Disk::write_to(const std::string& folder, Arrived arrived, unsigned draw) const {
-  Lot lot(arrived, draw, moment_);
+  Lot lot(arrived, draw, oldest_unsynced(), moment_);
   for (const auto& [path, node] : names_left(lot)) {
     if (node->is_directory) {
       fs::create_directory(folder + "/" + path);
@@ -205,7 +207,7 @@ void Disk::write_to(const std::string& folder, Arrived arrived, unsigned draw) c
 }
 
 std::string Disk::differs_from(const std::string& folder, const std::vector<std::string>& but) const {
-  Lot all(Arrived::all, 0, moment_);
+  Lot all(Arrived::all, 0, 0, 0);
   const Names names = names_left(all);
   const auto is_left_out = [&](const std::string& path) {
     return std::ranges::any_of(but, [&](const auto& end) { return path.ends_with(end); });
@@ -223,9 +225,11 @@ std::string Disk::differs_from(const std::string& folder, const std::vector<std:
   return different;
 }
 
-bool Disk::has_unsynced() const {
-  return !unsynced_names_.empty() ||
-         std::ranges::any_of(nodes_, [](const auto& each) { return !each.second->unsynced.empty(); });
+std::size_t Disk::oldest_unsynced() const {
+  std::size_t oldest = unsynced_names_.empty() ? moment_ : unsynced_names_.front().moment;
+  for (const auto& [inode, node] : nodes_)
+    if (!node->unsynced.empty()) oldest = std::min(oldest, node->unsynced.front().moment);
+  return oldest;
 }
 
 }  // namespace dblock::test

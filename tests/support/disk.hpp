@@ -53,7 +53,6 @@ class Disk {
   // paths that end so it is not asked.
   [[nodiscard]] std::string differs_from(const std::string& folder,
                                          const std::vector<std::string>& but) const;
-  [[nodiscard]] bool has_unsynced() const;
 
  private:
   struct Change {  // of a file's content
@@ -77,10 +76,11 @@ class Disk {
   class Lot;
 
   [[nodiscard]] std::shared_ptr<Node>& node_of(std::uint64_t inode);
+  [[nodiscard]] std::size_t oldest_unsynced() const;
   void sync_names_in(const std::string& directory);
   static void apply(const Renaming& renaming, Names& names);
   static void apply(const Change& change, std::string& content, Lot& lot);
-  [[nodiscard]] std::map<std::string, std::shared_ptr<Node>> names_left(Lot& lot) const;
+  [[nodiscard]] Names names_left(Lot& lot) const;
   static std::string content_left(const Node& node, Lot& lot);
 
   Names synced_names_;
