@@ -225,7 +225,7 @@ class UsedServer {
     return "";
   }
 
-  static constexpr int k_rounds = 4;
+  static constexpr int k_rounds = 3;
   Server server_;
   ServerDatabase database_;
   std::optional<DiskJournal> journal_;
@@ -241,7 +241,7 @@ TEST_CASE("a power cut takes back no lease of a server that flushes its log at e
   UsedServer server(k_flushed);
   const auto wrong =
       full_run() ? server.wrong_after_cuts({Arrived::none, Arrived::all, Arrived::some, Arrived::torn}, 40)
-                 : server.wrong_after_cuts({Arrived::none}, 2);
+                 : server.wrong_after_cuts({Arrived::none}, 1);
   INFO(server.steps() << " steps; " << summary(wrong));
   CHECK(wrong.empty());
 }
