@@ -93,11 +93,11 @@ class FastStore {
 // Those who live long, all at once.
 class Company {
  public:
-  Company(const Database& database, const Words& clock)
+  Company(const Database& database, const Words& clock, long rate)
       : database_(database),
-        holder_(database, k_often, patient_job, "k", clock),
+        holder_(database, often(rate), patient_job, "k", clock),
         guardian_(guardian_of(holder_)),
-        script_(script(database.url(), clock)),
+        script_(script(database.url(), clock, rate)),
         waiter_(dblock_spawn(database, run_words("k", {"--wait", "forever"}, {"true"}), clock)),
         trier_(dblock_spawn(database, run_words("k", k_tries, {"true"}), clock)),
         watcher_(after("exec >/dev/null", dblock_spawn(database, {"inspect", "--watch", "--json"}, clock))) {
@@ -132,13 +132,14 @@ class Company {
   }
 
  private:
-  // As often as with `--ttl 1s`. The TTL itself leaves room for a machine that is slow while the clock is
-  // fast.
-  static inline const Words k_often{"--ttl", "2m", "--heartbeat", "167ms"};
+  // Room for a machine that is slow while the clock is fast.
+  static std::string ttl(long rate) { return std::to_string(3 * rate) + "s"; }
+  // As often as with `--ttl 1s`.
+  static Words often(long rate) { return {"--ttl", ttl(rate), "--heartbeat", "167ms"}; }
   static inline const Words k_tries{"--attempts", "100000", "--backoff", "1s", "--backoff-multiplier", "1"};
-  static Spawn script(const std::string& url, const Words& clock) {
-    Spawn spec =
-        script_spawn(url, "dblock acquire --key kept --ttl 30s --while-pid $$ && exec sleep infinity");
+  static Spawn script(const std::string& url, const Words& clock, long rate) {
+    Spawn spec = script_spawn(
+        url, "dblock acquire --key kept --ttl " + ttl(rate) + " --while-pid $$ && exec sleep infinity");
     spec.env = with(spec.env, clock);
     return spec;
   }
@@ -158,7 +159,7 @@ TEST_CASE("who lives long does not grow, nor does what the store keeps of it") {
   const Life life = chosen_life();
   const Words clock = clocks_times(life.rate);
   FastStore store(clock);
-  Company company(store.database(), clock);
+  Company company(store.database(), clock, life.rate);
   const long long begun = company.lived_until();
   const auto renewals = [&] { return std::stoll(store.database().column("k", "version")); };
   const auto before = renewals();
