@@ -246,7 +246,7 @@ class UsedServer {
 const Words k_flushed{"--innodb-flush-log-at-trx-commit=1", "--log-bin", "--sync-binlog=1"};
 
 TEST_CASE("a power cut takes back no lease of a server that flushes its log at each commit",
-          "[mariadb][safety]") {
+          "[server][mariadb][safety]") {
   DBLOCK_NEEDS(why_no_preload());
   UsedServer server(k_flushed);
   const bool is_short = chosen_cuts() < 100;
@@ -260,7 +260,7 @@ TEST_CASE("a power cut takes back no lease of a server that flushes its log at e
 
 // What dblock-safety(7) and `doctor` warn of.
 TEST_CASE("a power cut takes back leases of a server that leaves its log unflushed, but no token",
-          "[mariadb][safety]") {
+          "[server][mariadb][safety]") {
   DBLOCK_NEEDS(why_no_preload());
   std::vector<Words> lax{{"--innodb-flush-log-at-trx-commit=2"}};
   if (full_run()) {
