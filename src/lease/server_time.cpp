@@ -66,6 +66,10 @@ std::optional<Micros> take_seconds(std::string_view& text) {
   return time + Micros{std::stoi(fraction)};
 }
 
+ServerTime start_of(int year) {
+  return {std::chrono::sys_days(std::chrono::year(year) / 1 / 1).time_since_epoch()};
+}
+
 std::optional<std::chrono::minutes> take_offset(std::string_view& text) {
   if (take(text, "Zz")) return std::chrono::minutes(0);
   const bool west = text.starts_with('-');
@@ -100,7 +104,9 @@ std::optional<ServerTime> parse_time(std::string_view text) {
   if (!seconds) return std::nullopt;
   const auto offset = take_offset(text);
   if (!offset || !text.empty()) return std::nullopt;
-  return ServerTime{*date + *minutes + *seconds - *offset};
+  const ServerTime time{*date + *minutes + *seconds - *offset};
+  // An offset may lead out of the years that the format can write.
+  return time >= start_of(0) && time < start_of(10'000) ? std::optional(time) : std::nullopt;
 }
 
 }  // namespace dblock::lease
