@@ -1,0 +1,48 @@
+#!/usr/bin/env bash
+# tests/fuzz/run.sh [TARGET [SECONDS]] - builds the fuzz targets with clang, and fuzzes one of them, or all in turn,
+# for 60 s each. What breaks a promise or crashes is kept in build/fuzz/found.
+# tests/fuzz/run.sh --merge TARGET - takes into the corpus what these runs have found and the corpus does not reach.
+#
+# Debian 12: apt-get install clang-19 libclang-rt-19-dev
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+merge=no
+if [ "${1-}" = --merge ]; then
+  merge=yes
+  shift
+fi
+seconds=${2-60}
+if [ $# -gt 0 ]; then
+  targets=("$1")
+else
+  mapfile -t targets < <(sed -n 's/^DBLOCK_FUZZ_TARGET(\([a-z_]*\),.*/\1/p' tests/fuzz/*.cpp)
+fi
+build=build/fuzz
+cmake --preset fuzz >/dev/null
+cmake --build $build --target "${targets[@]/#/fuzz_}" >"$build/build.log" || {
+  cat "$build/build.log"
+  exit 1
+}
+# The client library forgets what it had read of a broken result (.ci/run says more), and a server may claim any size.
+export ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1 UBSAN_OPTIONS=print_stacktrace=1
+mkdir -p $build/found
+# The product's own words: options, subcommands, parameters, columns.
+grep -ohE '"[a-z][a-z_-]+"' src/cli/options/*.cpp src/store/config/*.cpp src/store/rows.hpp | sort -u >$build/words
+printf '%s\n' '"\xe2\x80\xae"' '"\x1b[31m"' '"\xc2\x9b"' '"S3cr3tW0rd"' >>$build/words
+found=0
+for target in "${targets[@]}"; do
+  corpus=tests/fuzz/corpus/$target
+  grown=$build/corpus/$target
+  mkdir -p "$grown"
+  options=(-timeout=30 -rss_limit_mb=4096 -max_len=6000 "-dict=$build/words" "-artifact_prefix=$build/found/$target-")
+  if [ $merge = yes ]; then
+    "$build/tests/fuzz/fuzz_$target" "${options[@]}" -merge=1 "$corpus" "$grown" 2>&1 | tail -n 2
+    continue
+  fi
+  echo "== $target"
+  "$build/tests/fuzz/fuzz_$target" "${options[@]}" "-max_total_time=$seconds" -print_final_stats=1 "$grown" "$corpus" \
+    >"$build/$target.log" 2>&1 || found=1
+  grep -aE '^broken:|^SUMMARY|^==.*ERROR|runtime error|Test unit written|^Done|stat::number_of_executed' "$build/$target.log" || true
+  grep -a 'cov:' "$build/$target.log" | tail -n 1
+done
+exit $found
