@@ -11,18 +11,29 @@
 namespace dblock::fuzz {
 namespace {
 
+// Stands for the directory of the input's files, which are HERE/my.cnf and HERE/other.cnf.
+constexpr std::string_view k_here = "HERE";
+
 // Files outside are not the input's business, and one without an end would be read for seconds.
 bool reaches_outside(std::string_view text) {
   for (auto at = text.find('!'); at != std::string_view::npos; at = text.find('!', at + 1)) {
-    const auto line = text.substr(at, text.find('\n', at) - at);
+    auto line = text.substr(at, text.find('\n', at) - at);
+    if (const auto here = line.find(k_here); here != std::string_view::npos)
+      line.remove_prefix(here + k_here.size() + (line.substr(here).starts_with("HERE/") ? 1 : 0));
     if (line.find('/') != std::string_view::npos || line.find("..") != std::string_view::npos) return true;
   }
   return false;
 }
 
+void write_file(const std::string& name, std::string text) {
+  for (auto at = text.find(k_here); at != std::string::npos; at = text.find(k_here, at + workplace().size()))
+    text.replace(at, k_here.size(), workplace());
+  write_here(name, text);
+}
+
 Result<store::PartialSettings> read_written(const std::string& text) {
-  write_here("my.cnf", text);
-  return store::read_option_file("my.cnf");
+  write_file("my.cnf", text);
+  return store::read_option_file(workplace() + "/my.cnf");
 }
 
 // The main file, then a line of one 0x1e, then the file other.cnf that it may include.
@@ -30,8 +41,7 @@ std::string_view run_option_file(Input input) {
   const std::string main = input.until('\x1e');
   const std::string other = input.rest();
   if (reaches_outside(main) || reaches_outside(other)) return "outside";
-  enter_workplace();
-  write_here("other.cnf", other);
+  write_file("other.cnf", other);
   const auto settings = read_written(main);
   if (settings && (main + other).find("dblock") == std::string::npos) {
     const bool placed = !settings->hosts.empty() || settings->socket || settings->database;

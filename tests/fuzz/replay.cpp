@@ -17,9 +17,7 @@ int main(int argc, char** argv) {
   std::map<std::string, int> ends;
   bool wrong = false;
   std::vector<std::filesystem::path> files;
-  // A target may change the working directory.
-  for (const auto& entry : std::filesystem::directory_iterator(std::filesystem::absolute(argv[2])))
-    files.push_back(entry.path());
+  for (const auto& entry : std::filesystem::directory_iterator(argv[2])) files.push_back(entry.path());
   std::ranges::sort(files);
   for (const auto& path : files) {
     std::ifstream file(path, std::ios::binary);

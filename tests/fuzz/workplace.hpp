@@ -27,11 +27,6 @@ namespace dblock::fuzz {
   return place.path;
 }
 
-// Relative paths of an input lead there.
-inline void enter_workplace() {
-  if (::chdir(workplace().c_str()) != 0) std::abort();
-}
-
 inline void write_here(const std::string& name, const std::string& bytes) {
   std::ofstream(workplace() + "/" + name, std::ios::binary) << bytes;
 }
