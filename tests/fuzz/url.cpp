@@ -85,11 +85,17 @@ void check_resolved(const std::string& url, const PartialSettings& settings) {
 
 // USER, PASSWORD and the rest, one a line: the secret is in the password as a whole.
 std::string with_secret(Input& input) {
-  std::string user = input.until('\n');
-  std::erase_if(user, [](char c) { return std::string_view(":/?#@").find(c) != std::string_view::npos; });
-  const std::string before = input.until('\n');
-  const std::string after = input.until('\n');
-  return "mysql://" + user + ":" + before + std::string(k_secret) + after + "@" + input.rest();
+  const auto part = [&](char end, std::string_view without) {
+    std::string text = end == '\0' ? input.rest() : input.until(end);
+    std::erase_if(text, [&](char c) { return without.find(c) != std::string_view::npos; });
+    for (auto at = text.find(k_secret); at != std::string::npos; at = text.find(k_secret))
+      text.erase(at, k_secret.size());
+    return text;
+  };
+  const std::string user = part('\n', ":/?#@");
+  const std::string before = part('\n', "");
+  const std::string after = part('\n', "");
+  return "mysql://" + user + ":" + before + std::string(k_secret) + after + "@" + part('\0', "");
 }
 
 // The first byte says whether the rest is a URL, or parts of one with a secret.
