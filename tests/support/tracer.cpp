@@ -2,14 +2,18 @@
 
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
+#include <sys/user.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
+#include <cstddef>
 #include <cstring>
+#include <filesystem>
 #include <stdexcept>
+#include <utility>
 
 namespace dblock::test {
 namespace {
@@ -63,12 +67,38 @@ constexpr std::array k_unseen{
     SYS_eventfd2,
     SYS_timerfd_create};
 
+struct Entered {
+  long call = 0;
+  long first = 0;  // argument
+};
+// The system call that the thread enters.
+std::optional<Entered> entered(pid_t tid) {
+  struct __ptrace_syscall_info info {};
+  const auto request = static_cast<__ptrace_request>(PTRACE_GET_SYSCALL_INFO);
+  if (::ptrace(request, tid, sizeof info, &info) <= 0 || info.op != PTRACE_SYSCALL_INFO_ENTRY)
+    return std::nullopt;
+  return Entered{static_cast<long>(info.entry.nr), static_cast<long>(info.entry.args[0])};
+}
+
+// write() serves pipes and events too, which are no disk's; and what a program says must be heard.
+bool concerns(pid_t tid, const Entered& entry, const std::vector<long>& calls) {
+  if (std::ranges::find(calls, entry.call) == calls.end()) return false;
+  const std::string file = "/proc/" + std::to_string(tid) + "/fd/" + std::to_string(entry.first);
+  return entry.call != SYS_write || (entry.first > 2 && std::filesystem::is_regular_file(file));
+}
+
 // Enters one that counts.
 bool makes_step(pid_t tid) {
-  struct __ptrace_syscall_info info {};
-  return ::ptrace(static_cast<__ptrace_request>(PTRACE_GET_SYSCALL_INFO), tid, sizeof info, &info) > 0 &&
-         info.op == PTRACE_SYSCALL_INFO_ENTRY &&
-         std::ranges::find(k_unseen, static_cast<long>(info.entry.nr)) == k_unseen.end();
+  const auto entry = entered(tid);
+  return entry && std::ranges::find(k_unseen, entry->call) == k_unseen.end();
+}
+
+// On its way into a system call: another number, which no system call has. On its way out: what it returns.
+void set_register([[maybe_unused]] pid_t tid, [[maybe_unused]] bool returns, [[maybe_unused]] long value) {
+#ifdef __x86_64__
+  const std::size_t at = returns ? offsetof(user_regs_struct, rax) : offsetof(user_regs_struct, orig_rax);
+  ::ptrace(PTRACE_POKEUSER, tid, at, value);
+#endif
 }
 
 Spawn held_back(Spawn spec) {
@@ -117,6 +147,10 @@ TracedRun::TracedRun(Spawn spec) : process_(held_back(std::move(spec))) {
   ::kill(pid, SIGCONT);
 }
 
+TracedRun::TracedRun(Spawn spec, Refusal refusal) : TracedRun(std::move(spec)) {
+  refusal_ = std::move(refusal);
+}
+
 TracedRun::~TracedRun() {
   std::vector<pid_t> processes;
   for (const auto& [tid, thread] : threads_) processes.push_back(thread.process);
@@ -154,6 +188,8 @@ void TracedRun::on_stop(pid_t tid, int status, const std::optional<Step>& step) 
   const int event = status >> 16;
   if (event == PTRACE_EVENT_FORK || event == PTRACE_EVENT_VFORK || event == PTRACE_EVENT_CLONE) {
     on_birth(tid, event == PTRACE_EVENT_CLONE);
+  } else if (event == 0 && signal == k_system_call && refusal_) {
+    refuse_or_not(tid, found->second);
   } else if (event == 0 && signal == k_system_call && guardian_ != 0 && makes_step(tid) &&
              count_step(found->second.role, step)) {
     halt_all_but(tid);
@@ -165,6 +201,25 @@ void TracedRun::on_stop(pid_t tid, int status, const std::optional<Step>& step) 
 bool TracedRun::count_step(Tracee who, const std::optional<Step>& wanted) {
   const int number = steps_.at(static_cast<std::size_t>(who))++;
   return wanted && wanted->who == who && wanted->number == number;
+}
+
+void TracedRun::refuse_or_not(pid_t tid, Thread& thread) {
+  const auto entry = entered(tid);
+  if (!entry) {  // it comes out of one
+    if (std::exchange(thread.refused, false)) set_register(tid, true, -refusal_->error);
+    return;
+  }
+  if (!program_runs_) {
+    program_runs_ = entry->call == SYS_execve;
+    return;
+  }
+  if (!concerns(tid, *entry, refusal_->calls)) return;
+  const int number = made_++;
+  const bool meant = refusal_->lasting ? number >= refusal_->number : number == refusal_->number;
+  if (refusal_->number < 0 || !meant) return;
+  thread.refused = true;
+  ++refused_;
+  set_register(tid, false, -1);
 }
 
 // They stop soon, and go_on() leaves them there. Whoever they give birth to until then is stopped from birth.
@@ -201,12 +256,14 @@ void TracedRun::on_end(pid_t tid, int status) {
   if (tid == process_.pid()) process_.has_ended(status);
 }
 
-// System calls count from the guardian's birth only; all before runs at full speed.
+// Steps count from the guardian's birth only; all before runs at full speed, unless something is to be
+// refused.
 void TracedRun::go_on(pid_t tid, int signal) {
   Thread& thread = threads_.at(tid);
   thread.halted = halting_;
   thread.signal = signal;
-  if (!halting_) trace(guardian_ != 0 ? PTRACE_SYSCALL : PTRACE_CONT, tid, static_cast<long>(signal));
+  if (!halting_)
+    trace(guardian_ != 0 || refusal_ ? PTRACE_SYSCALL : PTRACE_CONT, tid, static_cast<long>(signal));
 }
 
 // The first thread last: its end is told last, and as soon as it runs it may end the process.

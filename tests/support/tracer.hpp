@@ -35,9 +35,20 @@ struct Step {
 };
 [[nodiscard]] std::string to_string(const Step& step);
 
+// What the kernel refuses to dblock, its worker and the guardian, counted over all three from the start of
+// the program: the number-th of these system calls, from 0; with `lasting`, all that come after it too.
+struct Refusal {
+  std::vector<long> calls;
+  int error = 0;
+  int number = 0;
+  bool lasting = false;
+};
+
 class TracedRun {
  public:
   explicit TracedRun(Spawn spec);
+  // Nothing is refused where `refusal.number` is below 0: then the calls are only counted. On x86-64 alone.
+  TracedRun(Spawn spec, Refusal refusal);
   ~TracedRun();
   TracedRun(const TracedRun&) = delete;
   TracedRun& operator=(const TracedRun&) = delete;
@@ -47,6 +58,10 @@ class TracedRun {
   // the ends of all children of the caller's thread: it must have no other.
   bool run_to(const std::optional<Step>& step);
   [[nodiscard]] int steps(Tracee who) const { return steps_.at(static_cast<std::size_t>(who)); }
+
+  // How many of the calls were made that a Refusal names, and how many of them were refused.
+  [[nodiscard]] int made() const { return made_; }
+  [[nodiscard]] int refused() const { return refused_; }
 
   [[nodiscard]] pid_t dblock() const { return process_.pid(); }
   [[nodiscard]] pid_t guardian() const { return guardian_; }  // 0: none yet
@@ -63,13 +78,15 @@ class TracedRun {
     Tracee role = Tracee::dblock;
     pid_t process = 0;
     bool halted = false;
-    int signal = 0;  // to be delivered when it goes on
+    int signal = 0;        // to be delivered when it goes on
+    bool refused = false;  // the system call that it is in
   };
   [[nodiscard]] bool anyone_runs() const;
   void on_stop(pid_t tid, int status, const std::optional<Step>& step);
   void on_birth(pid_t parent, bool thread);
   void on_end(pid_t tid, int status);
   bool count_step(Tracee who, const std::optional<Step>& wanted);
+  void refuse_or_not(pid_t tid, Thread& thread);
   void halt_all_but(pid_t stopped);
   void go_on(pid_t tid, int signal);  // unless all are to halt
   [[nodiscard]] std::vector<pid_t> threads_of(pid_t process) const;
@@ -81,6 +98,9 @@ class TracedRun {
   bool halting_ = false;
   std::set<pid_t> newborn_;  // seen before their parent's word of them
   std::array<int, k_tracees.size()> steps_{};
+  std::optional<Refusal> refusal_;
+  bool program_runs_ = false;  // what comes before is the test's own
+  int made_ = 0, refused_ = 0;
 };
 
 }  // namespace dblock::test
