@@ -192,7 +192,7 @@ class CampaignApplication {
   std::mt19937_64 random_;
   test::Application application_;
   LifeFile life_;
-  const std::string owner_ = test::new_owner_id("campaign");
+  const std::string owner_ = test::new_owner_id(holder_name(task_.op));
   long long token_ = 0;
   Nanos deadline_ = 0, renew_at_ = 0;
 };

@@ -12,12 +12,14 @@
 #include <fstream>
 #include <future>
 #include <memory>
+#include <optional>
 #include <sstream>
 #include <stdexcept>
 #include <thread>
 
 #include "campaign/client.hpp"
 #include "campaign/faults.hpp"
+#include "campaign/line_watcher.hpp"
 #include "support/dblock.hpp"
 
 namespace dblock::campaign {
@@ -104,11 +106,19 @@ std::vector<Violation> Campaign::judged(bool goes_on) const {
 }
 
 void Campaign::play() {
+  const auto nanos = [](milliseconds time) { return std::chrono::nanoseconds(time).count(); };
+  const Nanos step = nanos(largest_step(options_));
+  history_.add({.kind = "terms",
+                .t = now(),
+                .ttl = nanos(options_.ttl),
+                .margin = nanos(options_.margin),
+                .step = step});
   for (int i = 0; i < options_.clients; ++i) {
     const int group = i % stage_->groups();
     clients_.push_back(
         std::make_unique<Client>(world_, i, group, stage_->url(group), stage_->application_url(group)));
   }
+  std::optional<LineWatcher> watcher(std::in_place, *stage_, history_, step);
   std::vector<std::jthread> threads;
   for (const auto& client : clients_) threads.emplace_back([&client] { client->play(); });
   // Before the threads are joined, whatever has happened.
@@ -127,6 +137,7 @@ void Campaign::play() {
   faults.heal();
   world_.over = true;
   threads.clear();
+  watcher.reset();
   faults_ = faults.done();
 }
 

@@ -128,7 +128,10 @@ int Client::invoke(const std::string& what, Event wants) {
 }
 
 std::optional<Outcome> Client::command(const Target& target, const Words& words, milliseconds limit) {
-  return run_command(world_.targets, target, words, environment_, limit);
+  Words environment = environment_;
+  environment.push_back("DBLOCK_HOLDER=" +
+                        holder_name(target.op));  // so that its place in a line tells the op
+  return run_command(world_.targets, target, words, environment, limit);
 }
 
 void Client::finished(int op, const std::optional<Outcome>& outcome, bool alive) {

@@ -40,6 +40,8 @@ void each_field(JsonType& json, EventType& event, Each each) {
   each(json, "from", event.from, usual.from);
   each(json, "until", event.until, usual.until);
   each(json, "ttl", event.ttl, usual.ttl);
+  each(json, "margin", event.margin, usual.margin);
+  each(json, "step", event.step, usual.step);
   each(json, "code", event.code, usual.code);
   each(json, "seen", event.seen, usual.seen);
   each(json, "accepted", event.accepted, usual.accepted);
@@ -114,6 +116,8 @@ const char* to_string(Rule rule) {
       return "stale";
     case Rule::deadline:
       return "deadline";
+    case Rule::line:
+      return "line";
     case Rule::outcome:
       return "outcome";
   }

@@ -1,28 +1,50 @@
 // What clients, jobs and the faults themselves wrote down about a campaign, and the judge of it.
 //
-// All of them use one clock (CLOCK_BOOTTIME of one host), so that "before" means before. A line is one event,
-// a JSON object written by a single write() with O_APPEND:
-//   invoke    op, group, what, ttl   a client starts a command; `op` names it from here on; if it asks for
-//   one
-//                                    lock: key, mode, slots
-//   begin     op, key, mode, token   the holder is at work: by the job itself, or by the client of `acquire`;
-//   in
-//                                    mode slots: it has slot number `slot` of `slots`
-//   beside    op, key                the kernel's file lock says that another holder's process is still alive
-//   alive     op                     the holder was certainly still at work at this time
-//   end       op                     the job's last word
-//   dead      op                     the kernel says that nothing of the job's tree is left
-//   return    op, code, alive, say   the command has ended (-n: by signal n), its job's tree had (not)
-//   write     op, key, token, accepted, seen   an answer of the fenced store, in the order it gave them
-//   use       op, key, token, verb, from, code   a script's or an application's `renew` or `release` of that
-//                                    lease, or an application's fenced transaction (`store`), sent at `from`
-//   stored    op, key, token, from, seen   a transaction that has committed: dblock_assert_held had returned
-//                                    at `from`, COMMIT was sent at t, and the row had the token `seen` before
-//   revoke    key, token, from, code `release --force`
-//   paused    key, from              the key was paused at `from`, and nobody ended the pause until t
-//   dark      until, and op or group or neither: no renewal can have been made between t and until
-//   final     key, token, held       the key's row when all was over
-//   fault, late                      for the reader; something that had to be over by then was not
+// The format of a history, for this judge and for others (judge.py): one event a line, a JSON object, written
+// by a single write() with O_APPEND. `e` is the kind of the event, `t` its time. All times are nanoseconds of
+// one clock (CLOCK_BOOTTIME of one host), so that "before" means before; lines need not be in order of `t`.
+// A field at its default is left out: 0, "", false, and -1 for `group`. A last line that a kill cut short
+// counts as none.
+//   terms: ttl, margin, step
+//       Of every lease. `step`: how far apart two readings of the store's clock can be, beside the time
+//       between them. If that is more than the margin, only tokens protect.
+//   invoke: op, group, what, ttl; if it asks for one lock: key, mode, slots
+//       A client starts a command; `op` names it from here on. `what` begins with run, acquire, application.
+//   begin: op, key, token, mode; in mode slots: slot, slots
+//       The holder is at work: by the job itself, or by the client of `acquire`. It has slot number `slot` of
+//       `slots`. The lock was granted after the invoke, before this, and before an `acquire` returned.
+//   beside: op, key
+//       The kernel's file lock says that another holder's process is still alive.
+//   alive: op           The holder was certainly still at work at this time.
+//   end: op             The job's last word.
+//   dead: op            The kernel says that nothing of the job's tree is left.
+//   return: op, code, alive, say
+//       The command has ended (-n: by signal n), and its job's tree is alive or not.
+//   write: op, key, token, accepted, seen
+//       An answer of the fenced store, in the order it gave them.
+//   use: op, key, token, ttl, verb, from, code
+//       A script's or an application's `renew` or `release` of that lease, or an application's fenced
+//       transaction (`store`), sent at `from`, answered at t. Code 0: done; 76: refused; another one: it is
+//       done at any time after `from`, or never.
+//   stored: op, key, token, from, seen
+//       A transaction that has committed: dblock_assert_held had returned at `from`, COMMIT was sent at t,
+//       and the store's row had the token `seen` before.
+//   revoke: key, token, from, code
+//       `release --force`, with codes as above, and 75: refused.
+//   paused: key, from
+//       The key was paused at `from`, and nobody ended the pause until t.
+//   line: op, key, from
+//       The op stood in the line, for the lock alone, at `from`, at t and all the time between, in a place
+//       that counted and that others could see; unless somebody passed it meanwhile, because the lock had
+//       been free for three seconds.
+//   dark: until; op or group or neither
+//       No renewal can have been sent between t and until, by this op, by this group, by anybody.
+//   final: key, token, held
+//       The key's row when all was over.
+//   late: say           Something that had to be over by then was not.
+//   fault: what, op     For the reader.
+// Of a run that is killed early no `begin` tells that it had the lock. What ends a run's hold is not told: it
+// releases the lock after its last sign of life, or its lease ends.
 #pragma once
 
 #include <cstdint>
@@ -41,6 +63,8 @@ struct Event {
   Nanos from = 0;
   Nanos until = 0;
   Nanos ttl = 0;
+  Nanos margin = 0;
+  Nanos step = 0;
   int op = 0;
   int group = -1;
   int code = 0;
@@ -81,10 +105,12 @@ class History {
 enum class Rule {
   overlap = 1,  // no two holds of a key at once, beyond what its mode allows
   tokens,       // later grants have greater tokens, no token twice
-  stale,        // nothing succeeds with an old token, an expired or a revoked lease; no grant during a fenced
-                // transaction
-  deadline,     // who cannot renew has stopped when the lease ends
-  outcome,      // what was answered is what happened, no grant under a pause, and nothing is left behind
+  stale,  // nothing succeeds with an old token, another's, an expired or a revoked lease; no grant during a
+          // fenced transaction
+  deadline,  // no grant before a lease and its margin are over; who cannot renew has stopped when the lease
+             // ends
+  line,      // no grant before one who came earlier and stands in the line
+  outcome,   // what was answered is what happened, no grant under a pause, and nothing is left behind
 };
 [[nodiscard]] const char* to_string(Rule rule);
 

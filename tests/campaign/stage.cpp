@@ -30,6 +30,13 @@ milliseconds some_time(Random& random, milliseconds least, milliseconds most) {
   return least + milliseconds(static_cast<int>(share * share * static_cast<double>((most - least).count())));
 }
 
+std::vector<PlaceSeen> places_in(const std::vector<test::Row>& rows) {
+  std::vector<PlaceSeen> places;
+  for (const test::Row& row : rows)
+    places.push_back({row.at(0), row.at(1), std::chrono::microseconds(std::stoll(row.at(2)))});
+  return places;
+}
+
 // The server's clock, moved by a file that libfaketime reads.
 class ServerClock {
  public:
@@ -38,7 +45,7 @@ class ServerClock {
     if (const auto why = test::why_no_faketime(); !why.empty())
       throw std::runtime_error("--clock " + options.clock + ": " + why);
     // Back and forth between nothing and this, so that no two times read differ by more.
-    furthest_ = options.clock == "within" ? options.margin * 2 / 5 : options.margin * 3;
+    furthest_ = largest_step(options);
     set(0ms);
     // Inherited by mariadbd alone: what clients start gets an environment of its own.
     ::setenv("LD_PRELOAD", test::faketime_library().c_str(), 1);
@@ -75,7 +82,8 @@ class ServerStage final : public Stage {
         history_(history),
         clock_(options, options.directory),
         server_({"--innodb-flush-log-at-trx-commit=1"}),
-        database_(server_.address()) {
+        database_(server_.address()),
+        looks_(server_.address(), "root", database_.name()) {
     for (int i = 0; i < k_proxies; ++i) proxies_.push_back(std::make_unique<test::Proxy>(server_.address()));
     database_.sql("CREATE TABLE campaign_store (lock_key VARBINARY(255) PRIMARY KEY, token BIGINT NOT NULL)");
     for (int i = 0; i < options_.keys; ++i)
@@ -97,6 +105,15 @@ class ServerStage final : public Stage {
   [[nodiscard]] long long holders(const std::string& key) override {
     const std::string where = " WHERE lock_value IS NOT NULL AND lock_key=" + test::sql_hex(key);
     return database_.number("SELECT COUNT(*) FROM dblock_lock" + where);
+  }
+
+  // A place that the lock's row does not tell of yet, common grants do not know of.
+  [[nodiscard]] std::vector<PlaceSeen> places() override {
+    return places_in(looks_.sql(
+        "SELECT place.lock_key, owner_id, TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(6), LEAST(seen_until, "
+        "lease.line_until)) AS counts_for FROM dblock_waiter AS place JOIN dblock_lock AS lease ON "
+        "lease.lock_key=place.lock_key AND lease.slot=0 WHERE place.mode='exclusive' AND line='fifo' HAVING "
+        "counts_for>0"));
   }
 
   void heal() override { clock_.step_to_the_end(); }
@@ -234,6 +251,7 @@ class ServerStage final : public Stage {
   ServerClock clock_;
   test::Server server_;
   test::ServerDatabase database_;
+  test::Connection looks_;
   std::string application_;  // the account
   std::vector<std::unique_ptr<test::Proxy>> proxies_;
   std::set<int> busy_;  // proxies that have trouble already, or the server
@@ -297,6 +315,16 @@ class LocalStage final : public Stage {
         " WHERE lock_value IS NOT NULL AND lock_key=CAST(" + test::sql_hex(key) + " AS TEXT)";
     return number("SELECT COUNT(*) FROM dblock_lock" + where);
   }
+  [[nodiscard]] std::vector<PlaceSeen> places() override {
+    const std::string counts_for =
+        "seen_until-" + std::to_string(std::chrono::duration_cast<std::chrono::microseconds>(
+                                           std::chrono::system_clock::now().time_since_epoch())
+                                           .count());
+    return places_in(test::sqlite_sql(file(), "SELECT lock_key, owner_id, " + counts_for +
+                                                  " FROM dblock_waiter WHERE mode='exclusive' AND "
+                                                  "line='fifo' AND " +
+                                                  counts_for + ">0"));
+  }
   // Another writer that does not get to an end.
   [[nodiscard]] std::optional<Trouble> trouble(Random& random) override {
     if (!wanted(options_, "stuck writer") || (writer_ && !writer_->gone())) return std::nullopt;
@@ -321,6 +349,11 @@ class LocalStage final : public Stage {
 
 bool wanted(const Options& options, const std::string& fault) {
   return options.faults.empty() || std::ranges::find(options.faults, fault) != options.faults.end();
+}
+
+milliseconds largest_step(const Options& options) {
+  if (options.clock == "none") return milliseconds(0);
+  return options.clock == "within" ? options.margin * 2 / 5 : options.margin * 3;
 }
 
 std::unique_ptr<Stage> make_stage(const Options& options, const History& history) {

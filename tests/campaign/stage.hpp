@@ -1,6 +1,7 @@
 // Where a campaign plays: a store of locks, and what can befall it.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <string>
@@ -28,11 +29,20 @@ struct Options {
 
 [[nodiscard]] bool wanted(const Options& options, const std::string& fault);
 
+// How far apart two readings of the store's clock can be, beside the time between them.
+[[nodiscard]] milliseconds largest_step(const Options& options);
+
 // A fault that is going on. `over` ends it.
 struct Trouble {
   std::string what;
   milliseconds length;
   std::function<void()> over;
+};
+
+// A place in the line of a lock, in the store's table, of a request that wants the lock alone.
+struct PlaceSeen {
+  std::string key, owner;
+  std::chrono::microseconds counts_for;  // from then on
 };
 
 class Stage {
@@ -49,6 +59,9 @@ class Stage {
   // Of a key's row: its token, and how many holders it has.
   [[nodiscard]] virtual long long token(const std::string& key) = 0;
   [[nodiscard]] virtual long long holders(const std::string& key) = 0;
+  // The lines of all keys. On a thread of its own: it takes as long as the store does. Throws if that is
+  // away.
+  [[nodiscard]] virtual std::vector<PlaceSeen> places() = 0;
 };
 
 [[nodiscard]] std::unique_ptr<Stage> make_stage(const Options& options, const History& history);

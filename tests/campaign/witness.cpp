@@ -10,6 +10,7 @@
 #include <atomic>
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <fstream>
 #include <stdexcept>
 #include <utility>
@@ -82,6 +83,14 @@ bool key_is_locked(const std::string& directory, const std::string& key) {
     if (line.find(" FLOCK ") != std::string::npos && line.find(name) != std::string::npos) return true;
   }
   return false;
+}
+
+std::string holder_name(int op) {
+  return "op" + std::to_string(op);
+}
+
+int op_of(const std::string& owner) {
+  return owner.starts_with("op") ? std::atoi(owner.c_str() + 2) : 0;
 }
 
 void write_fenced(const std::string& directory, const History& history, int op, const std::string& key,

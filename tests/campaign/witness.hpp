@@ -40,6 +40,10 @@ class LifeFile {
 // a caller who is frozen meanwhile keeps nobody out.
 [[nodiscard]] bool key_is_locked(const std::string& directory, const std::string& key);
 
+// Owner ids begin with this name. From an owner id: the op, 0 for none of a campaign's.
+[[nodiscard]] std::string holder_name(int op);
+[[nodiscard]] int op_of(const std::string& owner);
+
 // A store that takes no write with a token lower than it has seen, one for each key.
 void write_fenced(const std::string& directory, const History& history, int op, const std::string& key,
                   long long token);
