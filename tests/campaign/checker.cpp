@@ -2,6 +2,7 @@
 // machine's scheduler did, and an interval that a kill left without an end counts as far as its last sure
 // sign of life.
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <optional>
 #include <set>
@@ -22,6 +23,9 @@ bool is_run(const Event& invoke) {
 bool is_application(const Event& invoke) {
   return invoke.what.starts_with("application");
 }
+
+constexpr Nanos k_for_ever = std::numeric_limits<Nanos>::max();
+constexpr Nanos k_long_free = 3 * k_second;  // then a lock goes to whoever asks
 
 // One command, put together from its events.
 struct Operation {
@@ -52,14 +56,17 @@ void put_together(Operations& operations, const Event& event) {
 struct Hold {
   const Operation* op;
   const Event* begin;
-  [[nodiscard]] Nanos from() const { return begin->t; }
+  // The grant was made before. A script hears of it before it begins.
+  [[nodiscard]] Nanos from() const { return op->ret ? std::min(begin->t, op->ret->t) : begin->t; }
   [[nodiscard]] Nanos until() const { return std::max(begin->t, op->alive_at); }
   [[nodiscard]] Nanos invoked() const { return op->invoke ? op->invoke->t : begin->t; }
   [[nodiscard]] long long token() const { return begin->token; }
+  [[nodiscard]] Nanos ttl() const { return op->invoke ? op->invoke->ttl : 0; }
+  [[nodiscard]] bool of_run() const { return op->invoke && is_run(*op->invoke); }
   [[nodiscard]] bool alone() const { return begin->mode == "exclusive"; }
 };
 
-// By key, in order of begin.
+// By key, in order of from().
 using Holds = std::map<std::string, std::vector<Hold>>;
 
 Holds holds_of(const Operations& operations) {
@@ -84,6 +91,8 @@ class Judge {
  public:
   Judge(const std::vector<Event>& history, const Judgement& how) : how_(how) {
     for (const Event& event : history) sort_in(event);
+    step_ = terms_ ? terms_->step : 0;
+    how_.clock_beyond_margin |= terms_ && step_ > terms_->margin;
     holds_ = holds_of(operations_);
   }
 
@@ -92,6 +101,7 @@ class Judge {
       if (!how_.clock_beyond_margin) overlaps(key, holds);
       slot_numbers(key, holds);
       token_order(key, holds);
+      if (terms_ && !how_.clock_beyond_margin) leases_and_lines(key, holds);
     }
     stale_uses();
     stale_writes();
@@ -110,7 +120,13 @@ class Judge {
   void token_order(const std::string& key, const std::vector<Hold>& holds);
   void tokens_in_order_of_begin(const std::string& key, const std::vector<Hold>& holds);
   void tokens_in_real_time(const std::string& key, const std::vector<Hold>& holds);
+  void leases_and_lines(const std::string& key, const std::vector<Hold>& holds);
+  void work_after_the_end(const Hold& hold, const std::vector<Event>& uses);
+  void order_of_the_line(const Event& place, const std::vector<const Hold*>& by_token,
+                         const std::vector<Nanos>& free_since);
+  [[nodiscard]] Nanos in_force_until(const Hold& hold, const std::vector<Event>& uses) const;
   void stale_uses();
+  void uses_of_anothers_lease(const std::vector<Hold>& holds, const std::vector<Event>& uses);
   void uses_of_old_tokens(const std::string& key, std::vector<Event> uses);
   void uses_of_ended_leases(const std::vector<Event>& uses);
   void uses_of_revoked_leases();
@@ -128,14 +144,18 @@ class Judge {
   }
 
   Judgement how_;
+  std::optional<Event> terms_;
+  Nanos step_ = 0;
   Operations operations_;
   Holds holds_;
-  std::vector<Event> beside_, writes_, stores_, uses_, revokes_, pauses_, dark_, finals_, late_;
+  std::vector<Event> beside_, writes_, stores_, uses_, revokes_, pauses_, dark_, finals_, late_, lines_;
   std::vector<Violation> found_;
 };
 
 void Judge::sort_in(const Event& event) {
   put_together(operations_, event);
+  if (event.kind == "terms") terms_ = event;
+  if (event.kind == "line") lines_.push_back(event);
   if (event.kind == "beside") beside_.push_back(event);
   if (event.kind == "write") writes_.push_back(event);
   if (event.kind == "stored") stores_.push_back(event);
@@ -147,7 +167,7 @@ void Judge::sort_in(const Event& event) {
   if (event.kind == "late") late_.push_back(event);
 }
 
-// Rule 1. A sweep in order of begin; whoever is still at work is kept by the end of it.
+// Rule 1. A sweep in order of from(); whoever is still at work is kept by the end of it.
 void Judge::overlaps(const std::string& key, const std::vector<Hold>& holds) {
   std::multimap<Nanos, const Hold*> at_work;
   for (const Hold& hold : holds) {
@@ -227,6 +247,81 @@ void Judge::tokens_in_real_time(const std::string& key, const std::vector<Hold>&
   }
 }
 
+// Rules 4 and 5, in the order of the tokens, which is that of the grants.
+void Judge::leases_and_lines(const std::string& key, const std::vector<Hold>& holds) {
+  std::map<int, std::vector<Event>> uses;
+  for (const Event& use : uses_) {
+    if (use.key == key) uses[use.op].push_back(use);
+  }
+  std::vector<const Hold*> by_token;
+  for (const Hold& hold : holds) by_token.push_back(&hold);
+  std::ranges::sort(by_token, {}, [](const Hold* hold) { return hold->token(); });
+  std::vector<Nanos> free_since;  // at the earliest, as the next one finds it
+  const Hold* last = nullptr;     // of those so far whose lease is in force the longest
+  Nanos until = std::numeric_limits<Nanos>::min();
+  for (const Hold* const hold : by_token) {
+    free_since.push_back(until);
+    const auto& its = uses[hold->begin->op];
+    if (last != nullptr && !last->of_run() && hold->from() < until && (last->alone() || hold->alone()))
+      blame(Rule::deadline,
+            names(*hold) + " was granted " + key + " " + in_ms(until - hold->from()) +
+                " before the lease of " + names(*last) + " and its margin were over",
+            {*last->begin, *hold->begin});
+    if (!hold->of_run()) work_after_the_end(*hold, its);
+    const Nanos ends = in_force_until(*hold, its);
+    if (last == nullptr || ends > until) last = hold, until = ends;
+  }
+  for (const Event& place : lines_) {
+    if (place.key == key) order_of_the_line(place, by_token, free_since);
+  }
+}
+
+// The earliest time at which another holder can have been granted the lock after this one: of a run after its
+// last sign of life, since what ends it is not told; else after its release, or after its lease and the
+// margin.
+Nanos Judge::in_force_until(const Hold& hold, const std::vector<Event>& uses) const {
+  if (hold.of_run()) return hold.until();
+  Nanos ends = hold.invoked() + hold.ttl(), released = k_for_ever;
+  for (const Event& use : uses) {
+    if (use.token != hold.token()) continue;
+    if (use.verb == "renew" && use.code == 0) ends = std::max(ends, use.from + use.ttl);
+    // A release that was answered "lost" may be the repeat of one that was done.
+    if (use.verb == "release") released = std::min(released, use.from);
+  }
+  const bool killed = !hold.op->ret || hold.op->ret->code < 0;
+  if (killed) released = std::min(released, hold.until());
+  return std::min(ends + terms_->margin - step_, released);
+}
+
+// Rule 4: a script or an application looks at its deadline before each thing that it does.
+void Judge::work_after_the_end(const Hold& hold, const std::vector<Event>& uses) {
+  Nanos ends = hold.from() + hold.ttl();
+  for (const Event& use : uses) {
+    if (use.verb != "renew" || use.code == k_lost || use.from > hold.until()) continue;
+    ends = std::max(ends, use.code == 0 ? use.t + use.ttl : k_for_ever);
+  }
+  if (hold.until() > ends)
+    blame(Rule::deadline,
+          names(hold) + " was at work on " + hold.begin->key + " " + in_ms(hold.until() - ends) +
+              " after the end of its lease",
+          {*hold.begin, hold.op->last_sign});
+}
+
+// Rule 5. Whoever is granted a lock that has been free for long deletes the places that it passes.
+void Judge::order_of_the_line(const Event& place, const std::vector<const Hold*>& by_token,
+                              const std::vector<Nanos>& free_since) {
+  for (std::size_t i = 0; i < by_token.size(); ++i) {
+    const Hold& hold = *by_token[i];
+    if (hold.from() < place.from) continue;
+    if (i == 0 || hold.from() >= free_since[i] + k_long_free - step_) return;
+    if (hold.invoked() > place.from + step_ && hold.from() < place.t && hold.begin->op != place.op)
+      blame(Rule::line,
+            names(hold) + " was granted " + place.key + " before op " + std::to_string(place.op) +
+                ", which came earlier and stood in the line",
+            {place, *hold.begin});
+  }
+}
+
 // Rule 3, a script's verbs.
 void Judge::stale_uses() {
   std::map<std::string, std::vector<Event>> by_key;
@@ -235,12 +330,32 @@ void Judge::stale_uses() {
     by_key[use.key].push_back(use);
     by_lease[{use.key, use.token}].push_back(use);
   }
-  for (auto& [key, uses] : by_key) uses_of_old_tokens(key, std::move(uses));
+  for (Event revoke : revokes_) {
+    revoke.verb = "revoke";
+    by_key[revoke.key].push_back(revoke);
+  }
+  for (auto& [key, uses] : by_key) {
+    if (const auto holds = holds_.find(key); holds != holds_.end())
+      uses_of_anothers_lease(holds->second, uses);
+    uses_of_old_tokens(key, std::move(uses));
+  }
   for (auto& [lease, uses] : by_lease) {
     std::ranges::sort(uses, {}, &Event::from);
     uses_of_ended_leases(uses);
   }
   uses_of_revoked_leases();
+}
+
+void Judge::uses_of_anothers_lease(const std::vector<Hold>& holds, const std::vector<Event>& uses) {
+  std::map<long long, const Hold*> by_token;
+  for (const Hold& hold : holds) by_token.emplace(hold.token(), &hold);
+  for (const Event& use : uses) {
+    const auto found = by_token.find(use.token);
+    if (use.code == 0 && use.op != 0 && found != by_token.end() && found->second->begin->op != use.op)
+      blame(Rule::stale,
+            use.verb + " by op " + std::to_string(use.op) + " with the lease of " + names(*found->second),
+            {*found->second->begin, use});
+  }
 }
 
 void Judge::uses_of_old_tokens(const std::string& key, std::vector<Event> uses) {
@@ -273,7 +388,7 @@ void Judge::uses_of_ended_leases(const std::vector<Event>& uses) {
     if (use.code != 0) continue;
     if (released && released->t < use.from) {
       blame(Rule::stale, use.verb + " of " + use.key + " succeeded after its release", {*released, use});
-    } else if (use.from > extended_at + use.ttl + how_.tolerance && !how_.clock_beyond_margin) {
+    } else if (use.from > extended_at + use.ttl + step_ && !how_.clock_beyond_margin) {
       blame(Rule::stale, use.verb + " of " + use.key + " succeeded after the lease had expired", {use});
     }
     if (use.verb == "release") released = use;
@@ -284,7 +399,9 @@ void Judge::uses_of_ended_leases(const std::vector<Event>& uses) {
 void Judge::uses_of_revoked_leases() {
   std::map<std::pair<std::string, long long>, Event> revoked;
   for (const Event& revoke : revokes_) {
-    if (revoke.code == 0) revoked.emplace(std::pair(revoke.key, revoke.token), revoke);
+    if (revoke.code != 0) continue;
+    const auto [first, fresh] = revoked.emplace(std::pair(revoke.key, revoke.token), revoke);
+    if (!fresh && revoke.t < first->second.t) first->second = revoke;
   }
   for (const Event& use : uses_) {
     const auto found = revoked.find({use.key, use.token});
@@ -331,23 +448,35 @@ void Judge::stale_transactions() {
   }
 }
 
+// In order; those that overlap are one.
+std::vector<Event> apart(std::vector<Event> darks) {
+  std::ranges::sort(darks, {}, &Event::t);
+  std::vector<Event> united;
+  for (const Event& dark : darks) {
+    if (!united.empty() && dark.t <= united.back().until)
+      united.back().until = std::max(united.back().until, dark.until);
+    else
+      united.push_back(dark);
+  }
+  return united;
+}
+
 // Rule 4. A renewal that was made was sent before the dark, so the lease ends a TTL after the dark began at
 // the latest; whoever is at work later than that, and in the dark still, has outlived it.
 void Judge::deadlines() {
-  std::map<int, std::vector<const Event*>> of_group;  // in order, and apart from each other; -1: everyone's
+  std::map<int, std::vector<Event>> of_group;  // -1: everyone's
   for (const Event& dark : dark_) {
     const auto found = dark.op == 0 ? operations_.end() : operations_.find(dark.op);
     if (found != operations_.end()) outlived(found->second, dark);
-    if (dark.op == 0) of_group[dark.group].push_back(&dark);
+    if (dark.op == 0) of_group[dark.group].push_back(dark);
   }
-  for (auto& [group, darks] : of_group) {
-    std::ranges::sort(darks, {}, [](const Event* dark) { return dark->t; });
+  for (const auto& [group, unsorted] : of_group) {
+    const auto darks = apart(unsorted);
     for (const auto& [number, operation] : operations_) {
       if (!operation.invoke || operation.begins.empty()) continue;
       if (group >= 0 && group != operation.invoke->group) continue;
-      auto dark = std::ranges::lower_bound(darks, operation.begins.front().t, {},
-                                           [](const Event* one) { return one->until; });
-      for (; dark != darks.end() && (*dark)->t <= operation.alive_at; ++dark) outlived(operation, **dark);
+      auto dark = std::ranges::lower_bound(darks, operation.begins.front().t, {}, &Event::until);
+      for (; dark != darks.end() && dark->t <= operation.alive_at; ++dark) outlived(operation, *dark);
     }
   }
 }
@@ -365,7 +494,7 @@ void Judge::outlived(const Operation& operation, const Event& dark) {
         {dark, operation.begins.front(), operation.last_sign});
 }
 
-// Rule 5.
+// Rule 6.
 void Judge::outcomes() {
   for (const Event& late : late_) blame(Rule::outcome, late.say, {late});
   // A file lock that is still held is a process that is still alive.
@@ -411,18 +540,16 @@ void Judge::finals() {
   }
 }
 
-// Rule 5, of pauses: whoever asked after the pause had been answered did not begin before its end.
+// Rule 6, of pauses: whoever asked after the pause had been answered did not begin before its end.
 void Judge::pauses() {
   if (how_.clock_beyond_margin) return;  // the pause may have ended
   for (const Event& pause : pauses_) {
     const auto holds = holds_.find(pause.key);
     if (holds == holds_.end()) continue;
-    const auto& all = holds->second;
-    for (auto hold = std::ranges::upper_bound(all, pause.from, {}, &Hold::from);
-         hold != all.end() && hold->from() < pause.t; ++hold) {
-      if (hold->invoked() > pause.from)
-        blame(Rule::outcome, pause.key + " was granted under a pause to " + names(*hold),
-              {pause, *hold->begin});
+    for (const Hold& hold : holds->second) {
+      if (hold.invoked() > pause.from && hold.from() < pause.t)
+        blame(Rule::outcome, pause.key + " was granted under a pause to " + names(hold),
+              {pause, *hold.begin});
     }
   }
 }

@@ -51,6 +51,11 @@ class Story {
                 .seen = seen,
                 .key = "k"});
   }
+  // A lease's margin is one second, and the clock was moved by up to 400 ms.
+  Story& terms() { return add({.kind = "terms", .ttl = k_ttl, .margin = k_second, .step = 400 * k_ms}); }
+  Story& line(int op, Nanos from, Nanos t) {
+    return add({.kind = "line", .t = t * k_ms, .from = from * k_ms, .op = op, .key = "k"});
+  }
   Story& dark(Nanos from, Nanos until, int op = 0, int group = -1) {
     return add({.kind = "dark", .t = from * k_ms, .until = until * k_ms, .op = op, .group = group});
   }
@@ -175,6 +180,69 @@ TEST_CASE("nothing succeeds after the lease has ended") {
   const Event revoked{.kind = "revoke", .t = 150 * k_ms, .from = 140 * k_ms, .token = 11, .key = "k"};
   CHECK(broken(Story(held).add(revoked).use(1, "renew", 160, 170, 11)) == "stale");
   CHECK(broken(Story(held).add(revoked).use(1, "renew", 145, 170, 11)) == "");
+  CHECK(broken(Story(held).run(2, 120, 130, 12).add(revoked)) == "stale");
+}
+
+TEST_CASE("nothing succeeds with another's lease") {
+  const Story two = Story().acquire(1, 100, 11).use(1, "release", 150, 160, 11).acquire(2, 200, 12);
+  CHECK(broken(Story(two).use(1, "release", 250, 260, 12)) == "stale");
+  CHECK(broken(Story(two).use(1, "release", 250, 260, 12, 76)) == "");
+  CHECK(broken(Story(two).use(2, "release", 250, 260, 12)) == "");
+}
+
+TEST_CASE("no lock is granted before a lease and its margin are over, unless it was released") {
+  const Story held = Story().terms().acquire(1, 100, 11).alive(1, 150);  // asked for at 95
+  CHECK(broken(Story(held).run(2, 200, 300, 12)) == "deadline");
+  CHECK(broken(Story(held).run(2, 3690, 3700, 12)) == "deadline");
+  CHECK(broken(Story(held).run(2, 3696, 3700, 12)) == "");
+  CHECK(broken(Story(held).run(2, 3690, 3700, 12), {.clock_beyond_margin = true}) == "");
+  CHECK(broken(Story(held).use(1, "renew", 1000, 1010, 11).run(2, 4590, 4700, 12)) == "deadline");
+  CHECK(broken(Story(held).use(1, "renew", 1000, 1010, 11).run(2, 4601, 4700, 12)) == "");
+  const auto released = [&](Nanos at, int code) {
+    return broken(Story(held).use(1, "release", at, at + 10, 11, code).run(2, 200, 300, 12));
+  };
+  CHECK(released(190, 0) == "");
+  CHECK(released(190, 69) == "");
+  CHECK(released(250, 69) == "deadline");
+  const auto application = [](int code) {
+    return broken(Story()
+                      .terms()
+                      .invoke(1, 95, "application")
+                      .begin(1, 100, 11)
+                      .ret(1, 160, code)
+                      .run(2, 200, 300, 12));
+  };
+  CHECK(application(0) == "deadline");
+  CHECK(application(-9) == "");  // it may have released
+}
+
+TEST_CASE("who has no guardian does nothing after its lease has ended") {
+  const Story held = Story().terms().acquire(1, 100, 11);
+  CHECK(broken(Story(held).alive(1, 3098)) == "");
+  CHECK(broken(Story(held).alive(1, 3101)) == "deadline");
+  CHECK(broken(Story(held).use(1, "renew", 1000, 1010, 11).alive(1, 4009)) == "");
+  CHECK(broken(Story(held).use(1, "renew", 1000, 1010, 11).alive(1, 4011)) == "deadline");
+  CHECK(broken(Story(held).use(1, "renew", 1000, 1010, 11, 69).alive(1, 9000)) == "");
+}
+
+TEST_CASE("who comes later is not granted a lock before one who stands in the line") {
+  const Story one = Story().terms().run(1, 100, 200, 11).invoke(9, 110, "acquire").ret(9, 9000, 75);
+  const auto then = [&](Nanos asked, Nanos begun, Nanos stood_until) {
+    return broken(Story(one)
+                      .line(9, 150, stood_until)
+                      .invoke(2, asked)
+                      .begin(2, begun, 12)
+                      .end(2, begun + 1)
+                      .ret(2, begun + 2));
+  };
+  CHECK(then(560, 570, 580) == "line");
+  CHECK(then(560, 570, 570) == "");  // the other may have left before
+  CHECK(then(540, 570, 580) == "");  // by the server's clock it may have come first
+  CHECK(then(560, 2790, 5000) == "line");
+  CHECK(then(560, 2810, 5000) == "");  // the lock may have been free for three seconds
+  CHECK(broken(Story(one).line(2, 150, 580).run(2, 570, 575, 12)) == "");  // its own place
+  // Who passes a place deletes it.
+  CHECK(broken(Story(one).line(9, 150, 5000).run(2, 2810, 2820, 12).run(3, 2900, 2910, 13)) == "");
 }
 
 TEST_CASE("the fenced store takes no old token") {
