@@ -61,7 +61,7 @@ const std::string k_telling_job =
 
 // Shell that takes the lock, says so, and gives it back at last.
 const std::string k_take = R"(
-  lock=$(dblock acquire -k k --ttl 1h --format shell); eval "$lock"
+  lock=$(dblock acquire -k k --ttl 12h --format shell); eval "$lock"
   echo "granted k $DBLOCK_TOKEN" >>"$told"
   dblock renew
 )";
@@ -77,8 +77,8 @@ std::string rounds_of(int rounds, const std::string& script) {
 // A script whose store dblock makes first, and whose runs fill the log several times.
 std::string script_of_uses(int rounds) {
   const std::string in_slot = "  dblock run -k s --slots 2 -- " + k_telling_job;
-  return rounds_of(rounds, "  dblock run -k k -- " + k_telling_job + k_take + in_slot + " &\n" + in_slot +
-                               "\n  wait $!\n" + k_give_back);
+  return rounds_of(rounds, "  dblock run -k k --ttl 12h -- " + k_telling_job + k_take + in_slot + " &\n" +
+                               in_slot + "\n  wait $!\n" + k_give_back);
 }
 
 std::string url_in(const TempDir& home) {
