@@ -126,8 +126,16 @@ SET @dblock_in_call = NULL;
 -- {on_error} There is nothing to undo: each statement is a transaction of its own. A lock wait that timed out, a
 -- deadlock and a lost certification mean that nothing was done: an answer, so that every client's loop meets it. Any
 -- other error is the caller's. MySQL's 1180: a deadlock at the commit. 1317, 1969: the call was cut short.
-DECLARE EXIT HANDLER FOR 1020, 1205, 1213, 3100, 3101 /*!50701 , 1180 */
+--
+-- MySQL's 3101 is a lost certification where the server is still a member of its group. One that leaves the group ends
+-- so what it has sent to the others too, and they may have committed it.
+DECLARE EXIT HANDLER FOR 1020, 1205, 1213 /*!50701 , 1180 */
   SET v_outcome = 'busy', v_token = NULL, v_remaining_ms = NULL, v_holder = NULL;
+DECLARE EXIT HANDLER FOR 3101
+  BEGIN
+    {refuse_outside_group}
+    SET v_outcome = 'busy', v_token = NULL, v_remaining_ms = NULL, v_holder = NULL;
+  END;
 DECLARE EXIT HANDLER FOR 1317, 1969
   BEGIN {give_back} RESIGNAL; END;
 DECLARE EXIT HANDLER FOR SQLEXCEPTION

@@ -34,14 +34,16 @@ enum class Added {
   unknown,  // the session was lost, or the server does not take writes
 };
 
+// MySQL, at a commit: another transaction of the group came first, or the server has left the group, and the
+// others may have committed.
+constexpr unsigned k_rolled_back_at_commit = 3101;
+
 // The server has undone the transaction.
 bool is_undone(unsigned number) {
   constexpr unsigned k_deadlock = 1213;
   constexpr unsigned k_lock_wait = 1205;
-  constexpr unsigned k_rolled_back_at_commit = 3101;  // MySQL: another transaction of the group came first
-  constexpr unsigned k_snapshot = 1020;               // MariaDB: the row was changed after the snapshot
-  return number == k_deadlock || number == k_lock_wait || number == k_rolled_back_at_commit ||
-         number == k_snapshot;
+  constexpr unsigned k_snapshot = 1020;  // MariaDB: the row was changed after the snapshot
+  return number == k_deadlock || number == k_lock_wait || number == k_snapshot;
 }
 
 class Writer {
@@ -182,7 +184,8 @@ class Writer {
     constexpr unsigned k_signal = 1644;
     Added added = Added::unknown;
     if (error.number == k_signal && !committing) added = Added::refused;
-    if (is_undone(error.number)) added = Added::undone;
+    if (is_undone(error.number) || (error.number == k_rolled_back_at_commit && is_member()))
+      added = Added::undone;
     note(added == Added::refused  ? "refused"
          : added == Added::undone ? "undone"
                                   : "unknown_" + std::to_string(error.number),
@@ -194,6 +197,15 @@ class Writer {
       return Added::unknown;
     }
     return added;
+  }
+
+  bool is_member() {
+    try {
+      sql("DO group_replication_get_communication_protocol()");
+      return true;
+    } catch (const SqlError&) {
+      return false;
+    }
   }
 
   static constexpr std::chrono::seconds k_answer{3};

@@ -275,10 +275,15 @@ TEST_CASE("only what is known to be undone is reported as undone", "[safety]") {
     CHECK(code(native, Phase::read) == Errc::unreachable);
     CHECK(code(native, Phase::connect) == Errc::unreachable);
   }
-  for (const unsigned native : {1205U, 1213U, 1040U, 1203U, 1836U}) {
+  for (const unsigned native : {1205U, 1213U, 1040U, 1203U, 1836U, 3781U, 3782U, 3797U, 3798U}) {
     CAPTURE(native);
     CHECK(code(native, Phase::write) == Errc::unreachable);
   }
+  // A member that leaves its replication group ends so what the others may have committed.
+  for (const unsigned native : {3100U, 3101U}) {
+    for (const auto phase : {Phase::write, Phase::commit}) CHECK(code(native, phase) == Errc::indeterminate);
+  }
+  CHECK(code(3098, Phase::write) == Errc::config);
   for (const unsigned native : {1044U, 1045U, 1142U, 1143U, 1227U, 1370U, 1698U})
     CHECK(code(native, Phase::write) == Errc::denied);
   CHECK(code(1049, Phase::connect) == Errc::config);

@@ -21,6 +21,9 @@ constexpr unsigned k_last_client_error = 2999;
 constexpr unsigned k_first_connector_error = 5000;
 
 constexpr std::array k_wrong_names{k_no_database, k_name_too_long, k_wrong_database_name, k_no_text};
+// A member of a replication group begins no transaction at group_replication_consistency=BEFORE or AFTER: it
+// is not ONLINE, or it is about to leave.
+constexpr std::array k_left_group{3783U, 3796U, 3799U};
 constexpr std::array k_read_only{k_option_forbids, 1792U, 1836U};
 
 bool among(std::span<const unsigned> numbers, unsigned native) {
@@ -194,7 +197,7 @@ bool is_client_side(unsigned native) {
 }
 
 ServerError wrong_host_error(ServerError error) {
-  if (error.native == k_function_refuses)
+  if (error.native == k_function_refuses || among(k_left_group, error.native))
     return {k_function_refuses, "the server is not an ONLINE member of its replication group"};
   const auto says = [&](std::string_view part) { return error.text.find(part) != std::string::npos; };
   const bool by_setup = error.native == k_wrong_variable_value && says(k_read_only_mark);

@@ -65,6 +65,7 @@ inline constexpr std::array k_known{
     Known{k_no_text, Errc::config},
     Known{1115, Errc::config},  // the server does not know utf8mb4
     Known{k_needs_row_logging, Errc::config},
+    Known{3098, Errc::config},            // no table for a replication group: no primary key, or not InnoDB
     Known{2007, Errc::config},            // CR_VERSION_ERROR: another protocol
     Known{2019, Errc::config},            // CR_CANT_READ_CHARSET
     Known{2047, Errc::config},            // CR_CONN_UNKNOWN_PROTOCOL
@@ -90,9 +91,15 @@ inline constexpr std::array k_known{
     Known{1226, Errc::unreachable},  // the account's share is used up
     Known{1792, Errc::unreachable},
     Known{1836, Errc::unreachable},
-    Known{3100, Errc::unreachable},
-    Known{3101, Errc::unreachable},
     Known{k_lock_nowait, Errc::unreachable},
+    // A member of a replication group held the statement back before it began, and gave up. 3100 and 3101 end
+    // a commit, and are in no list: a member that leaves its group (without a majority, for example) ends so
+    // what it has sent to the others, and they may have committed it. Usually 3101 means that another
+    // member's transaction came first, but the number does not tell.
+    Known{3781, Errc::unreachable},  // a new primary applies its backlog
+    Known{3782, Errc::unreachable},
+    Known{3797, Errc::unreachable},  // group_replication_consistency=BEFORE
+    Known{3798, Errc::unreachable},  // … =AFTER, of another transaction
     // The server refused the statement itself: a bug in dblock, or a table changed by hand. Nothing was done.
     Known{k_null_refused, Errc::internal},
     Known{k_duplicate_key, Errc::internal},
