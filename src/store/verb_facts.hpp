@@ -93,6 +93,7 @@ struct VerbFacts {
     case record_migration:
     case set_idle_time:
     case default_idle_time:
+    case catch_up_in_group:
     case record_changes:
     case touch:
     case create_history:

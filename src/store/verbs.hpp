@@ -95,6 +95,8 @@ enum class Verb : std::uint8_t {
   semi_sync_variables,
   is_group_member,
   group_is_configured,
+  catch_up_in_group,
+  list_group_members,
   table_engine,
   key_type,
   try_named_lock,

@@ -148,7 +148,7 @@ class Connection {
   [[nodiscard]] bool send(const std::string& sql);
   void await_reply();
   [[nodiscard]] ServerResult send_setup(const SessionOptions& options, const lease::OwnerId* own);
-  [[nodiscard]] ServerResult see_group();
+  [[nodiscard]] ServerResult see_group(bool to_write);
   [[nodiscard]] bool server_has_flag(unsigned flag) const;
   [[nodiscard]] Additions next_additions();
   [[nodiscard]] std::unexpected<Error> wrong_reply(const std::string& why, Phase phase);

@@ -163,12 +163,12 @@ Connection::ServerResult Connection::send_setup(const SessionOptions& options, c
     sent_at_ = std::chrono::steady_clock::now();
     auto done =
         send_with_challenge(handle_.get(), setup_statement(is_mariadb(), options, check_, own, knows_galera_),
-                            is_mariadb() || options.reads_only ? Ask::log : Ask::log_and_group);
+                            is_mariadb() ? Ask::log : Ask::log_and_group);
     if (!done) return std::unexpected(wrong_host_error(std::move(done.error())));
     marks_ = done->number / 4;  // whose last two bits are not random
     logs_statements_ = done->logs_statements;
     in_group_ = false;
-    return done->has_group_plugin ? see_group() : ServerResult{};
+    return done->has_group_plugin ? see_group(!options.reads_only) : ServerResult{};
   };
   auto done = sent();
   constexpr std::string_view big_selects = "SET SESSION sql_big_selects=1";
@@ -180,23 +180,22 @@ Connection::ServerResult Connection::send_setup(const SessionOptions& options, c
   return sent();
 }
 
-// Whether a group is configured on a server that has the plugin for it. If so, the server must be a member:
-// one that was restarted and did not join again may take writes, and nobody replicates them.
-Connection::ServerResult Connection::see_group() {
-  const auto ask = [this](Verb verb) -> std::expected<std::string, ServerError> {
-    if (!send(render(verb))) return std::unexpected(last_error(handle_.get()));
-    auto table = fetch_rows(handle_.get(), MemoryLimit::few);
-    if (!table) return std::unexpected(std::move(table.error()));
-    return table->rows.empty() ? "" : table->rows.front()[0].value_or("");
-  };
-  const auto member = ask(Verb::is_group_member);
-  in_group_ = member.has_value();
-  if (member || member.error().native == k_no_such_function) return {};
-  if (member.error().native != k_function_refuses) return std::unexpected(member.error());
-  const auto configured = ask(Verb::group_is_configured);
+// For a server that has the plugin for replication groups. Where a group is configured, the server must be a
+// member to write: one that was restarted and did not join again may take writes, and nobody replicates them.
+// A member that lags behind must not answer that a lock is free, or that this holder's lease is gone, so each
+// statement of the session waits until the member has caught up.
+Connection::ServerResult Connection::see_group(bool to_write) {
+  in_group_ = send(render(Verb::catch_up_in_group));
+  if (in_group_) return {};
+  const ServerError refusal = last_error(handle_.get());
+  if (refusal.native == k_no_such_function) return {};
+  if (refusal.native != k_function_refuses) return std::unexpected(wrong_host_error(refusal));
+  if (!to_write) return {};  // as on a replica, whose rows may be old
+  if (!send(render(Verb::group_is_configured))) return std::unexpected(last_error(handle_.get()));
+  const auto configured = fetch_rows(handle_.get(), MemoryLimit::few);
   if (!configured) return std::unexpected(configured.error());
-  if (*configured != "1") return {};
-  return std::unexpected(wrong_host_error(member.error()));
+  if (configured->rows.empty() || configured->rows.front()[0] != "1") return {};
+  return std::unexpected(wrong_host_error(refusal));
 }
 
 // Asks a server that logs statements whether it has turned read-only; if so, closes the session and returns
