@@ -212,38 +212,13 @@ Finding galera(const HostFacts& facts) {
   return {"galera", Level::ok, found, "", {}};
 }
 
-Finding replication_group(const HostFacts& facts) {
-  const std::string check = "replication-group";
-  if (facts.replication_group().empty())
-    return {check, Level::ok, "no", "no group is configured on this server", {}};
-  if (!facts.group_member) {
-    return {check,
-            Level::warn,
-            "not known",
-            "MySQL tells from 8.0.16 on whether it is a member; on an older server that has left its group, "
-            "locks can be held beside those of the group",
-            {}};
-  }
-  if (*facts.group_member) return {check, Level::ok, "ONLINE", "", {}};
-  if (facts.is_read_only())
-    return {check, Level::warn, "not ONLINE, read-only", "run START GROUP_REPLICATION on it", {}};
-  return {
-      check,
-      Level::bad,
-      "not ONLINE, takes writes",
-      "the group does not get what is written here; dblock grants and renews nothing (69). Run START "
-      "GROUP_REPLICATION on it, and set super_read_only=ON in its configuration file, so that it takes no "
-      "writes before it has joined",
-      {}};
-}
-
 }  // namespace
 
 std::vector<Finding> judge_durability(const HostFacts& facts, unsigned min_replicas) {
   if (!facts.failed.empty()) return {};
-  return {clock(facts),     read_only(facts),        replica(facts),
-          flush_log(facts), binary_log(facts),       semi_sync(facts, min_replicas),
-          galera(facts),    replication_group(facts)};
+  return {clock(facts),     read_only(facts),  replica(facts),
+          flush_log(facts), binary_log(facts), semi_sync(facts, min_replicas),
+          galera(facts),    judge_group(facts)};
 }
 
 }  // namespace dblock::doctor

@@ -17,8 +17,12 @@ using store::ServerFacts;
 // connection, and with it tls, certificate, privileges, excess, schema, procedures
 [[nodiscard]] std::vector<Finding> judge_access(const HostFacts& facts);
 
-// clock, read-only, replica, flush-log, binary-log, semi-sync, galera: whether a granted lease stays granted.
+// clock, read-only, replica, flush-log, binary-log, semi-sync, galera, replication-group: whether a granted
+// lease stays granted.
 [[nodiscard]] std::vector<Finding> judge_durability(const HostFacts& facts, unsigned min_replicas);
+
+// replication-group alone.
+[[nodiscard]] Finding judge_group(const HostFacts& facts);
 
 // timeouts, connections, hourly-limits, named-locks, session, balancer, pause
 [[nodiscard]] std::vector<Finding> judge_service(const HostFacts& facts);

@@ -58,6 +58,12 @@ struct CallTried {
   std::string message{};
 };
 
+// A member of a replication group, by what the server believes.
+struct GroupMember {
+  std::string state;     // "ONLINE", "RECOVERING", "UNREACHABLE", "ERROR", "OFFLINE"
+  bool answers = false;  // it is the server itself
+};
+
 // The server's clock minus ours, from the middle of the shortest of a few round trips.
 struct ClockReading {
   Micros ahead{0};
@@ -121,6 +127,7 @@ struct HostFacts {
   // Whether it is an ONLINE member of the replication group that is configured; nullopt: there is none, or it
   // did not tell.
   std::optional<bool> group_member;
+  std::vector<GroupMember> group_members;  // empty: there is no group, or the account may not read them
 
   std::optional<ClockReading> clock;
   FactOr<std::optional<std::string>> named_lock;  // what GET_LOCK answered

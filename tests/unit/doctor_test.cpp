@@ -366,12 +366,10 @@ TEST_CASE("doctor: a Galera node outside the majority is bad, a busy or lonely o
   CHECK(level("wsrep_cluster_size", "2") == Level::warn);
 }
 
-TEST_CASE("doctor: a server that has left its replication group is bad while it takes writes") {
+TEST_CASE("doctor: a server that has left its replication group is bad") {
   auto facts = sound();
   facts.variables["group_replication_group_name"] = "g";
   CHECK(level_of(facts, "replication-group") == Level::warn);  // it does not tell
-  facts.group_member = true;
-  CHECK(level_of(facts, "replication-group") == Level::ok);
   facts.group_member = false;
   CHECK(level_of(facts, "replication-group") == Level::bad);
   // Another host that takes writes is no excuse; and the one that has left is none of the writers.
@@ -381,7 +379,40 @@ TEST_CASE("doctor: a server that has left its replication group is bad while it 
   CHECK(find(judge_hosts({facts, member}, 0), "writers").found == member.host);
   CHECK(find(judge_hosts({facts, facts}, 0), "writers").level == Level::bad);
   facts.variables["super_read_only"] = "ON";
+  CHECK(level_of(facts, "replication-group") == Level::warn);  // it may be joining
+  facts.group_members = {{"RECOVERING", true}};
   CHECK(level_of(facts, "replication-group") == Level::warn);
+  for (const char* const state : {"ERROR", "OFFLINE", "ONLINE"}) {
+    CAPTURE(state);
+    facts.group_members = {{state, true}};
+    CHECK(level_of(facts, "replication-group") == Level::bad);
+  }
+}
+
+TEST_CASE("doctor: of a replication group the mode, the consistency and the members are told and judged") {
+  auto facts = sound();
+  facts.variables["group_replication_group_name"] = "g";
+  facts.variables["group_replication_single_primary_mode"] = "ON";
+  facts.variables["group_replication_consistency"] = "BEFORE_ON_PRIMARY_FAILOVER";
+  facts.group_member = true;
+  CHECK(judged(facts, "replication-group").found == "ONLINE, single-primary, BEFORE_ON_PRIMARY_FAILOVER");
+  facts.group_members = {{"ONLINE", true}, {"ONLINE", false}, {"ONLINE", false}, {"UNREACHABLE", false}};
+  CHECK(judged(facts, "replication-group").found ==
+        "ONLINE, single-primary, BEFORE_ON_PRIMARY_FAILOVER, 3 ONLINE");
+  const auto level = [&](const std::string& single_primary, const std::string& consistency) {
+    facts.variables["group_replication_single_primary_mode"] = single_primary;
+    facts.variables["group_replication_consistency"] = consistency;
+    return level_of(facts, "replication-group");
+  };
+  for (const std::string consistency : {"BEFORE", "AFTER", "BEFORE_AND_AFTER"}) {
+    CHECK(level("ON", consistency) == Level::ok);
+    CHECK(level("OFF", consistency) == Level::ok);
+  }
+  CHECK(level("ON", "BEFORE_ON_PRIMARY_FAILOVER") == Level::ok);
+  CHECK(level("OFF", "BEFORE_ON_PRIMARY_FAILOVER") == Level::warn);
+  CHECK(level("ON", "EVENTUAL") == Level::warn);
+  facts.group_members[1].state = "UNREACHABLE";
+  CHECK(level("ON", "BEFORE") == Level::warn);
 }
 
 TEST_CASE("doctor: connections are judged by the smallest limit, and by each that is nearly used up") {

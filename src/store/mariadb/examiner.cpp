@@ -143,6 +143,15 @@ std::optional<bool> read_membership(ExaminerSession& session, const HostFacts& f
   return answer.error().native == k_function_refuses ? std::optional(false) : std::nullopt;
 }
 
+std::vector<GroupMember> read_members(ExaminerSession& session, const HostFacts& facts) {
+  std::vector<GroupMember> members;
+  if (facts.replication_group().empty()) return members;
+  const auto answer = session.ask(render(Verb::list_group_members));
+  if (!answer) return members;
+  for (const auto& row : answer->rows) members.push_back({row[0].value_or(""), row[1] == "1"});
+  return members;
+}
+
 FactOr<std::optional<std::string>> try_named_lock(ExaminerSession& session) {
   const auto answer = session.ask(render(Verb::try_named_lock));
   if (!answer) return refusal(answer.error());
@@ -205,6 +214,7 @@ void read_server(ExaminerSession& session, HostFacts& facts) {
   if (facts.schema_version) read_procedures(session, facts);
   read_replication(session, facts);
   facts.group_member = read_membership(session, facts);
+  facts.group_members = read_members(session, facts);
   facts.named_lock = try_named_lock(session);
   facts.identity = session.value(identity_statement());
 }
