@@ -198,9 +198,8 @@ TEST_CASE("an application renews and releases through a node that lags behind th
   }
 }
 
-TEST_CASE("applications and runs on three nodes never overlap and their tokens rise", "[contention]") {
-  DBLOCK_NEEDS(why_no_cluster());
-  ClusterDatabase database(shared_cluster());
+void check_applications_and_runs(Nodes& nodes) {
+  ClusterDatabase database(nodes);
   const TempDir directory;
   const std::string log = directory.file("log");
   RacingApplications applications(database, log);
@@ -216,6 +215,11 @@ TEST_CASE("applications and runs on three nodes never overlap and their tokens r
   CHECK(exclusion_violation(intervals) == "");
 }
 
+TEST_CASE("applications and runs on three nodes never overlap and their tokens rise", "[contention]") {
+  DBLOCK_NEEDS(why_no_cluster());
+  check_applications_and_runs(shared_cluster());
+}
+
 // Holds a file lock as long as it lives, and notes it when it cannot have it at once.
 std::string witness(const TempDir& directory, const std::string& kind, const std::string& file) {
   return "set -- $DBLOCK_TOKEN; echo $1 >>" + directory.file("tokens") + "; flock -n " + kind + " " +
@@ -223,9 +227,8 @@ std::string witness(const TempDir& directory, const std::string& kind, const std
          directory.file("violation");
 }
 
-TEST_CASE("readers, writers, slots and several keys exclude each other across nodes", "[contention]") {
-  DBLOCK_NEEDS(why_no_cluster());
-  const ClusterDatabase database(shared_cluster());
+void check_all_modes(Nodes& nodes) {
+  const ClusterDatabase database(nodes);
   const TempDir directory;
   const auto words = [&](int kind) {
     switch (kind) {
@@ -248,6 +251,43 @@ TEST_CASE("readers, writers, slots and several keys exclude each other across no
   CHECK(tokens.size() == runs.size());
   // Microseconds since the epoch: those of another lock are hardly ever the same either.
   CHECK(std::set<std::string>(tokens.begin(), tokens.end()).size() == tokens.size());
+}
+
+TEST_CASE("readers, writers, slots and several keys exclude each other across nodes", "[contention]") {
+  DBLOCK_NEEDS(why_no_cluster());
+  check_all_modes(shared_cluster());
+}
+
+// Its applier stands still, while reading goes on: what the others have done since is not there yet.
+void check_lagging_node(Nodes& nodes) {
+  const ClusterDatabase database(nodes);
+  auto lagging = nodes.sql(3);
+  lagging.sql("LOCK TABLES " + database.rows.name() + ".dblock_lock READ");
+  REQUIRE(database.ask({1}, {"acquire", "--key", "k", "--ttl", "60s"}).exit == exited(0));
+  CHECK(lagging.sql("SELECT * FROM " + database.rows.name() + ".dblock_lock").empty());
+  Process asked(database.at({3}, {"inspect", "--key", "k", "--exit-code"}));
+  CHECK_FALSE(asked.try_wait(1s).has_value());
+  lagging.sql("UNLOCK TABLES");
+  CHECK(asked.wait() == exited(75));
+}
+
+TEST_CASE("a node that lags behind is not believed that a lock is free", "[contention]") {
+  DBLOCK_NEEDS(why_no_cluster());
+  check_lagging_node(shared_cluster());
+}
+
+TEST_CASE("all modes exclude each other on all members of a replication group, at each consistency",
+          "[group_modes]") {
+  DBLOCK_NEEDS(why_no_group());
+  Group group(Group::Mode::multi_primary);
+  check_lagging_node(group);
+  for (const std::string consistency : {"EVENTUAL", "BEFORE_ON_PRIMARY_FAILOVER", "BEFORE_AND_AFTER"}) {
+    CAPTURE(consistency);
+    for (int node = 1; node <= Nodes::k_size; ++node)
+      group.sql(node).sql("SET GLOBAL group_replication_consistency='" + consistency + "'");
+    check_applications_and_runs(group);
+    check_all_modes(group);
+  }
 }
 
 TEST_CASE("a waiter on another node starts within moments of the release", "[contention]") {
@@ -325,30 +365,14 @@ TEST_CASE("waiters on three nodes of a replication group run in the order of the
 TEST_CASE("waiters keep their order when the primary of their replication group is killed", "[group]") {
   DBLOCK_NEEDS(why_no_group());
   Group group(Group::Mode::single_primary);
-  const ClusterDatabase database(group, group.primary());
+  const int killed = group.await_primary();
+  const ClusterDatabase database(group, killed);
   LiveRun holder(database.url({1, 2, 3}), k_long_lease);
   WaitersOnAllNodes waiters(database);
-  const int killed = group.primary();
   group.kill(killed);
-  int primary = 0;  // while the group settles there may be none again
-  REQUIRE(wait_until([&] { return (primary = group.primary()) != 0 && primary != killed; }, 60s));
-  waiters.check_line({primary});
+  waiters.check_line({group.await_primary(killed)});
   CHECK(holder.end() == exited(0));
   waiters.check_order();
-}
-
-// Its applier stands still, while reading goes on: what the others have done since is not there yet.
-TEST_CASE("a node that lags behind is not believed that a lock is free", "[contention]") {
-  DBLOCK_NEEDS(why_no_cluster());
-  const ClusterDatabase database(shared_cluster());
-  auto lagging = shared_cluster().sql(3);
-  lagging.sql("LOCK TABLES " + database.rows.name() + ".dblock_lock READ");
-  REQUIRE(database.ask({1}, {"acquire", "--key", "k", "--ttl", "60s"}).exit == exited(0));
-  CHECK(lagging.sql("SELECT * FROM " + database.rows.name() + ".dblock_lock").empty());
-  Process asked(database.at({3}, {"inspect", "--key", "k", "--exit-code"}));
-  CHECK_FALSE(asked.try_wait(1s).has_value());
-  lagging.sql("UNLOCK TABLES");
-  CHECK(asked.wait() == exited(75));
 }
 
 }  // namespace

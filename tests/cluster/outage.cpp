@@ -64,7 +64,7 @@ TEST_CASE("a member that is restarted outside its replication group grants and r
   DBLOCK_NEEDS(why_no_group());
   Group group(Group::Mode::multi_primary);
   const ClusterDatabase database(group, 2);
-  CHECK(says(database.ask({1}, {"doctor"}).out, "ok    replication-group"));
+  CHECK(says(database.ask({1}, {"doctor"}).out, "ONLINE, multi-primary, "));
   LiveRun holder(database.url({1}), k_group_lease);
   group.kill(1);
   group.start_alone(1);

@@ -1,34 +1,33 @@
-// A Galera cluster that falls apart: what has no majority grants nothing, and nothing overlaps.
+// A Galera cluster, or a MySQL replication group, that falls apart: what has no majority grants nothing, and
+// nothing overlaps.
 #include <algorithm>
 #include <random>
 
 #include "cluster/runs.hpp"
 #include "support/catch.hpp"
+#include "support/group.hpp"
 #include "support/overlap.hpp"
 #include "support/privilege.hpp"
 
 namespace dblock::test {
 namespace {
 
-TEST_CASE("a minority grants nothing and its holder is stopped before the majority takes over",
-          "[partition]") {
-  DBLOCK_NEEDS(why_no_cluster());
-  Cluster& cluster = shared_cluster();
-  const ClusterDatabase database(cluster);
+// `says_why`: what a run is told that asks a node without a majority.
+void check_minority(Nodes& nodes, const Words& lease, const std::string& says_why) {
+  const ClusterDatabase database(nodes);
   const TempDir directory;
   const std::string log = directory.file("log");
-  const Words lease{"--ttl", "8s", "--kill-grace", "500ms", "--margin", "500ms"};
   Process holder(database.at({3}, run_words("k", lease, interval_job(log, 600000))));
   REQUIRE(wait_until([&] { return !read_intervals(log).empty(); }));
-  cluster.isolate(3);
-  cluster.await_cut_off(3);
+  nodes.isolate(3);
+  nodes.await_cut_off(3);
   const long long kept_until = database.rows.expires_micros("k") + 500'000;
   Process successor(database.at({1, 2}, run_words("k", {"--wait", "60s"}, interval_job(log, 10))));
 
   const auto refused = database.ask({3}, run_words("new", {}, {"touch", directory.file("never")}));
   INFO(refused.err);
   CHECK(refused.exit == exited(69));
-  CHECK(says(refused.err, "cut off from the majority"));
+  CHECK(says(refused.err, says_why));
   CHECK_FALSE(database.rows.has_row("new"));
   CHECK(read_file(directory.file("never")).empty());
   // Those who are told of the other nodes go there.
@@ -40,18 +39,23 @@ TEST_CASE("a minority grants nothing and its holder is stopped before the majori
   CHECK(database.rows.micros("k", "last_acquired_at") >= kept_until);
   CHECK(exclusion_violation_despite_kills(read_intervals(log)) == "");
 
-  cluster.heal(3);
-  cluster.await_synced(3);
+  nodes.heal(3);
+  nodes.await_rejoined(3);
   CHECK(database.tries({3}) == once(0));
 }
 
-TEST_CASE("a crowd never overlaps while nodes are killed, frozen and cut off", "[partition]") {
+TEST_CASE("a minority grants nothing and its holder is stopped before the majority takes over",
+          "[partition]") {
   DBLOCK_NEEDS(why_no_cluster());
-  Cluster& cluster = shared_cluster();
+  check_minority(shared_cluster(), {"--ttl", "8s", "--kill-grace", "500ms", "--margin", "500ms"},
+                 "cut off from the majority");
+}
+
+void check_crowd(Nodes& nodes) {
   const auto seed = chosen_seed();
   INFO("seed " << seed);
   std::minstd_rand random(seed);
-  const ClusterDatabase database(cluster);
+  const ClusterDatabase database(nodes);
   const TempDir directory;
   const std::string log = directory.file("log");
   std::vector<Process> runs;
@@ -60,8 +64,8 @@ TEST_CASE("a crowd never overlaps while nodes are killed, frozen and cut off", "
     auto running = std::ranges::count_if(runs, [](auto& run) { return run.running(); });
     for (; running < 9; ++running) {
       const int first = 1 + static_cast<int>(runs.size()) % 3;
-      const std::vector<int> nodes{first, first % 3 + 1, (first + 1) % 3 + 1};
-      runs.emplace_back(database.at(nodes, run_words("k", options, interval_job(log, 100))));
+      const std::vector<int> hosts{first, first % 3 + 1, (first + 1) % 3 + 1};
+      runs.emplace_back(database.at(hosts, run_words("k", options, interval_job(log, 100))));
     }
   };
   const auto goes_on = [&] {
@@ -70,20 +74,20 @@ TEST_CASE("a crowd never overlaps while nodes are killed, frozen and cut off", "
   };
   REQUIRE(goes_on());
   const int victim = 2 + static_cast<int>(random() % 2);
-  cluster.kill(victim);
+  nodes.kill(victim);
   CHECK(goes_on());
-  cluster.start(victim);
+  nodes.start(victim);
   CHECK(goes_on());
-  cluster.freeze(victim);
+  nodes.freeze(victim);
   CHECK(goes_on());
   pause_for(milliseconds(random() % 1000));
-  cluster.thaw(victim);
-  cluster.await_synced(victim);
+  nodes.thaw(victim);
+  nodes.await_rejoined(victim);
   CHECK(goes_on());
-  cluster.isolate(victim);
+  nodes.isolate(victim);
   CHECK(goes_on());
-  cluster.heal(victim);
-  cluster.await_synced(victim);
+  nodes.heal(victim);
+  nodes.await_rejoined(victim);
   CHECK(goes_on());
   std::size_t succeeded = 0;
   for (auto& run : runs) {
@@ -94,6 +98,22 @@ TEST_CASE("a crowd never overlaps while nodes are killed, frozen and cut off", "
   }
   CHECK(succeeded + 5 >= runs.size());
   CHECK(exclusion_violation_despite_kills(read_intervals(log)) == "");
+}
+
+TEST_CASE("a crowd never overlaps while nodes are killed, frozen and cut off", "[partition]") {
+  DBLOCK_NEEDS(why_no_cluster());
+  check_crowd(shared_cluster());
+}
+
+// Without a limit to the time that a member may be without a majority: it stays in the group, and what it has
+// not committed waits.
+TEST_CASE("a minority of a replication group grants nothing, and a crowd on all members never overlaps",
+          "[group_partition]") {
+  DBLOCK_NEEDS(why_no_group());
+  Group group(Group::Mode::multi_primary, {"--group-replication-unreachable-majority-timeout=0"});
+  check_minority(group, {"--ttl", "15s", "--kill-grace", "500ms", "--margin", "500ms"},
+                 "is not an ONLINE member of its replication group");
+  check_crowd(group);
 }
 
 }  // namespace

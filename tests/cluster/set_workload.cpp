@@ -122,11 +122,7 @@ TEST_CASE("a set on a replication group with one primary keeps what it acknowled
   ServerDatabase database(group.address(1));
   group.catch_up(database.name());
   Workload workload(database, addresses(group), {});
-  suffer_in_group(group, workload, [&] {
-    int primary = 0;
-    REQUIRE(wait_until([&] { return (primary = group.primary()) != 0; }, 60s));
-    return primary;
-  });
+  suffer_in_group(group, workload, [&] { return group.await_primary(); });
   check_set(workload, Nodes::k_size);
 }
 

@@ -20,13 +20,11 @@ class Cluster final : public Nodes {
  public:
   explicit Cluster(const std::vector<std::string>& env_of_last = {});
 
-  // Cut off from the others, as a broken network would; it notices after some seconds, and so do they.
-  void isolate(int node);
-  void heal(int node);
+  void isolate(int node) override;
+  void heal(int node) override;
+  void await_cut_off(int node) override;
   void start(int node) override;
   void catch_up(const std::string& database) override;
-  // Waits until the node knows that it has no majority.
-  void await_cut_off(int node);
 
  private:
   void found();

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
 #include <map>
 #include <stdexcept>
 
@@ -31,8 +32,14 @@ std::string why_no_group() {
   return "";
 }
 
-Group::Group(Mode mode) : Nodes(std::nullopt, k_ports_a_node), mode_(mode) {
+Group::Group(Mode mode, const std::vector<std::string>& options)
+    : Nodes(std::nullopt, k_ports_a_node), mode_(mode), options_(options) {
+  write_file(network_, "+++");
+  std::string ports;
+  for (int node = 1; node <= k_size; ++node) ports += ":" + std::to_string(at(node).group_port);
   for (int node = 1; node <= k_size; ++node) {
+    at(node).env = {"LD_PRELOAD=" DBLOCK_TEST_BROKEN_NETWORK,
+                    "DBLOCK_TEST_NETWORK=" + network_ + ":" + std::to_string(node) + ports};
     copy_data(server_template(), node);
     launch(node, words(node));
   }
@@ -66,6 +73,7 @@ std::vector<std::string> Group::words(int node) const {
        std::string("--group-replication-enforce-update-everywhere-checks=") + (multi ? "ON" : "OFF"),
        "--group-replication-member-expel-timeout=0", "--group-replication-unreachable-majority-timeout=5",
        "--group-replication-exit-state-action=READ_ONLY"});
+  words.insert(words.end(), options_.begin(), options_.end());
   return words;
 }
 
@@ -76,6 +84,50 @@ void Group::await_answer(int node) {
       k_patience);
   if (!ready || !at(node).process->running())
     throw std::runtime_error("node " + std::to_string(node) + " does not start" + log_of(node));
+}
+
+// In place: the servers have mapped the file.
+void Group::set_network(int node, char letter) {
+  std::fstream file(network_, std::ios::in | std::ios::out);
+  file.seekp(node - 1);
+  file.put(letter);
+}
+
+std::string Group::own_state(int node) const {
+  return sql(node).value(
+      "SELECT MAX(member_state) FROM performance_schema.replication_group_members "
+      "WHERE member_id=@@server_uuid");
+}
+
+void Group::await_cut_off(int node) {
+  const bool noticed = wait_until(
+      [&] {
+        try {
+          sql(node).sql("SELECT group_replication_get_communication_protocol()");
+          return false;
+        } catch (const SqlError&) {
+          return true;
+        }
+      },
+      k_patience);
+  if (!noticed) throw std::runtime_error("node " + std::to_string(node) + " has a majority" + log_of(node));
+}
+
+void Group::await_left(int node) {
+  if (!wait_until([&] { return own_state(node) == "ERROR"; }, k_patience))
+    throw std::runtime_error("node " + std::to_string(node) + " does not leave its group" + log_of(node));
+}
+
+// One that has left by itself tries to join again once in five minutes.
+void Group::heal(int node) {
+  const bool has_left = own_state(node) == "ERROR";
+  set_network(node, '+');
+  if (has_left) {
+    auto root = sql(node);
+    root.sql("STOP GROUP_REPLICATION");
+    root.sql(k_start);
+  }
+  await_rejoined(node);
 }
 
 // Its former life must be gone from the group.
@@ -143,6 +195,13 @@ int Group::primary() {
     }
   }
   return 0;
+}
+
+int Group::await_primary(int old) {
+  int found = 0;
+  if (!wait_until([&] { return (found = primary()) != 0 && found != old; }, k_patience))
+    throw std::runtime_error("no primary; node 1" + log_of(1));
+  return found;
 }
 
 }  // namespace dblock::test

@@ -15,23 +15,37 @@ namespace dblock::test {
 // empty.
 //
 // A node that says nothing is suspected after five seconds, which no option changes, and thrown out of the
-// group at once; until then no node commits anything. A node that was thrown out joins again by itself.
+// group at once; until then no node commits anything. A node that was thrown out joins again by itself. One
+// that has been without a majority for five seconds leaves the group, which `options` may change.
 class Group final : public Nodes {
  public:
   // Which nodes take writes.
   enum class Mode { single_primary, multi_primary };
-  explicit Group(Mode mode);
+  explicit Group(Mode mode, const std::vector<std::string>& options = {});
 
   void start(int node) override;
   // Again, after kill(), and outside the group: it takes writes, which no other node sees.
   void start_alone(int node);
   void catch_up(const std::string& database) override;
 
+  void isolate(int node) override { set_network(node, '-'); }
+  // The others get what it sends; it gets nothing, not even their answers.
+  void deafen(int node) { set_network(node, '<'); }
+  void await_cut_off(int node) override;
+  // Waits until the node has left the group because it has had no majority for too long.
+  void await_left(int node);
+  void heal(int node) override;  // … and the node has rejoined
+
   // The node that takes writes by what two nodes say, or 0; frozen ones are not asked. In multi-primary mode
   // any.
   [[nodiscard]] int primary();
+  // Waits until there is one, which is another than `old`.
+  [[nodiscard]] int await_primary(int old = 0);
 
  private:
+  void set_network(int node, char letter);
+  // "ONLINE", "ERROR"…, by what the node says of itself.
+  [[nodiscard]] std::string own_state(int node) const;
   void await_answer(int node);
   void join(int node);
   void await_thrown_out(int node);
@@ -41,6 +55,9 @@ class Group final : public Nodes {
   [[nodiscard]] State state(int node, int size) const override;
 
   Mode mode_;
+  std::vector<std::string> options_;
+  TempDir network_directory_;
+  std::string network_ = network_directory_.file("network");  // see broken_network.cpp
 };
 
 }  // namespace dblock::test

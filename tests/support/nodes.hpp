@@ -33,6 +33,12 @@ class Nodes {
   void freeze(int node) { at(node).process->freeze(); }
   void thaw(int node) { at(node).process->signal(SIGCONT); }
   virtual void start(int node) = 0;  // again, after kill(); it has rejoined on return
+  // Cut off from the others, as a broken network would, while clients reach it. It notices after some
+  // seconds, and so do they.
+  virtual void isolate(int node) = 0;
+  // Waits until the node knows that it has no majority.
+  virtual void await_cut_off(int node) = 0;
+  virtual void heal(int node) = 0;  // no longer cut off; see await_rejoined()
   // Waits until the node says that all of a group of this size are up to date; throws when that does not
   // happen. A node that was frozen says so before it knows better: see await_rejoined().
   void await_synced(int node, int size = k_size);

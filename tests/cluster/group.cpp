@@ -1,0 +1,164 @@
+// A MySQL replication group with one primary that is killed, frozen, or cut off while clients still reach it.
+#include <functional>
+
+#include "cluster/runs.hpp"
+#include "support/catch.hpp"
+#include "support/group.hpp"
+#include "support/live_run.hpp"
+#include "support/overlap.hpp"
+#include "support/privilege.hpp"
+
+namespace dblock::test {
+namespace {
+
+const Words k_failover_lease{"--ttl", "30s", "--kill-grace", "1s"};
+const std::vector<int> k_members{1, 2, 3};
+
+struct Harm {
+  std::string name;
+  std::function<void(int node)> strike, mend;
+};
+
+std::vector<Harm> harms(Group& group) {
+  return {{"killed", [&](int node) { group.kill(node); }, [&](int node) { group.start(node); }},
+          {"frozen", [&](int node) { group.freeze(node); },
+           [&](int node) { group.thaw(node), group.await_rejoined(node); }},
+          {"cut off", [&](int node) { group.isolate(node); }, [&](int node) { group.heal(node); }}};
+}
+
+TEST_CASE("a run and its waiter outlive the primary of their replication group, killed, frozen or cut off",
+          "[group_failover]") {
+  DBLOCK_NEEDS(why_no_group());
+  Group group(Group::Mode::single_primary);
+  const ClusterDatabase database(group, group.await_primary());
+  const std::string row = " FROM " + database.rows.name() + ".dblock_lock WHERE lock_key='k'";
+  long long newest = 0;
+  for (const auto& harm : harms(group)) {
+    CAPTURE(harm.name);
+    const int old = group.await_primary();
+    LiveRun holder(database.url(k_members), k_failover_lease);
+    Process waiter(database.at(
+        k_members, run_words("k", {"-v", "--wait", "180s", "--ttl", "30s"}, sh("echo $DBLOCK_TOKEN"))));
+    REQUIRE(soon_says(waiter, "waiting"));
+    harm.strike(old);
+    auto there = group.sql(group.await_primary(old));
+    const std::string expires = there.value("SELECT expire_time" + row);
+    CHECK(wait_until([&] { return there.value("SELECT expire_time" + row) > expires; }, 60s));
+    CHECK(database.tries(k_members) == once(75));
+    const long long token = there.number("SELECT token" + row);
+    CHECK(token > newest);
+    INFO(holder.err());
+    CHECK(holder.end(5, 60s) == exited(5));
+    CHECK(waiter.wait(60s) == exited(0));
+    newest = std::stoll("0" + waiter.out());
+    CHECK(newest > token);
+    harm.mend(old);
+  }
+}
+
+// What a script, a run or an application asks of one node.
+class Askers {
+ public:
+  explicit Askers(ClusterDatabase& database)
+      : database_(database), account_(database.rows.application_account()) {
+    const auto taken = database.ask(k_members, {"acquire", "--key", "kept", "--ttl", "1h"});
+    INFO(taken.err);
+    REQUIRE(taken.exit == exited(0));
+    owner_ = lines(taken.out).at(0);
+    row_ = database.rows.row("kept");
+  }
+  void check_refused(int node) const {
+    const TempDir directory;
+    const Words job{"touch", directory.file("ran")};
+    std::vector<Words> all{{"renew", "--key", "kept", "--owner", owner_, "--ttl", "2h"},
+                           {"release", "--key", "kept", "--owner", owner_}};
+    for (const Words& options : {Words{}, Words{"--shared"}, Words{"--slots", "2"}, Words{"--key", "other"},
+                                 Words{"--line", "newest"}})
+      all.push_back(run_words("new", options, job));
+    for (const auto& words : all) {
+      CAPTURE(words);
+      const auto refused = database_.ask({node}, words);
+      INFO(refused.err);
+      CHECK(refused.exit == exited(69));
+      CHECK(says(refused.err, "is not an ONLINE member of its replication group"));
+    }
+    CHECK(read_file(directory.file("ran")).empty());
+    Connection application(database_.cluster.address(node), account_, database_.rows.name());
+    application.open_if_new();
+    for (const std::string& call : std::vector<std::string>{
+             "acquire('new','x',10000,NULL,NULL,NULL)", "renew('kept','" + owner_ + "',NULL)",
+             "release('kept','" + owner_ + "')", "assert_held('kept',1)"})
+      CHECK_THROWS_WITH(application.sql_in_session("CALL dblock_" + call),
+                        Catch::Contains("not an ONLINE member"));
+  }
+  void check_nothing_changed() const {
+    CHECK(database_.rows.row("kept") == row_);
+    CHECK_FALSE(database_.rows.has_row("new"));
+    CHECK_FALSE(database_.rows.has_row("other"));
+  }
+
+ private:
+  ClusterDatabase& database_;
+  std::string account_, owner_, row_;
+};
+
+TEST_CASE("a primary that is cut off from its replication group, or has left it, grants and renews nothing",
+          "[group_cut_off]") {
+  DBLOCK_NEEDS(why_no_group());
+  Group group(Group::Mode::single_primary);
+  const int old = group.await_primary();
+  ClusterDatabase database(group, old);
+  const Askers askers(database);
+  const TempDir directory;
+  const std::string log = directory.file("log");
+  Process captive(database.at({old}, run_words("k", k_failover_lease, interval_job(log, 600000))));
+  REQUIRE(wait_until([&] { return !read_intervals(log).empty(); }));
+  group.isolate(old);
+  group.await_cut_off(old);
+  auto left = group.sql(old);
+  CHECK(left.value("SELECT @@global.super_read_only") == "0");
+  askers.check_refused(old);
+  CHECK(says(database.ask({old}, {"doctor"}).out, "bad   replication-group"));
+  auto there = group.sql(group.await_primary(old));
+  const std::string column = " FROM " + database.rows.name() + ".dblock_lock WHERE lock_key='k'";
+  const std::string expires = there.value("SELECT expire_time" + column);
+  Process successor(database.at(k_members, run_words("k", {"--wait", "120s"}, interval_job(log, 10))));
+  CHECK(captive.wait(60s) == exited(76));
+  CHECK(successor.wait(60s) == exited(0));
+  CHECK(there.value("SELECT last_acquired_at>='" + expires + "'" + column) == "1");
+  CHECK(exclusion_violation_despite_kills(read_intervals(log)) == "");
+
+  group.await_left(old);
+  REQUIRE(wait_until([&] { return left.value("SELECT @@global.super_read_only") == "1"; }));
+  CHECK(database.ask({old}, run_words("new", {}, {"true"})).exit == exited(69));
+  left.sql("SET GLOBAL super_read_only=OFF");
+  left.sql("SET GLOBAL read_only=OFF");
+  askers.check_refused(old);
+  const auto doctored = database.ask(k_members, {"doctor"});
+  CHECK(doctored.exit == exited(78));
+  CHECK(says(doctored.out, "takes writes"));
+  group.heal(old);
+  askers.check_nothing_changed();
+}
+
+// The others have its transaction, it never gets their answers, and so it gives up as if it had been undone.
+TEST_CASE("what a member gave up to commit when it left its group is looked for at another member",
+          "[group_cut_off]") {
+  DBLOCK_NEEDS(why_no_group());
+  // Before dblock gives the member up.
+  Group group(Group::Mode::multi_primary, {"--group-replication-unreachable-majority-timeout=1"});
+  const ClusterDatabase database(group);
+  REQUIRE(database.tries({3}) == once(0));
+  group.deafen(3);
+  Process taken(database.at({3, 1, 2}, {"acquire", "--key", "k", "--ttl", "1h"}));
+  group.await_left(3);
+  INFO(taken.err());
+  const Exit exit = taken.wait(60s);
+  const bool holds = database.rows.has_holder("k");
+  CAPTURE(holds, taken.out(), taken.err());
+  CHECK(exit == exited(holds ? 0 : 69));
+  group.heal(3);
+}
+
+}  // namespace
+}  // namespace dblock::test
