@@ -105,12 +105,11 @@ TEST_CASE("a crowd never overlaps while nodes are killed, frozen and cut off", "
   check_crowd(shared_cluster());
 }
 
-// Without a limit to the time that a member may be without a majority: it stays in the group, and what it has
-// not committed waits.
+// A member without a majority stays in the group, and what it has not committed waits.
 TEST_CASE("a minority of a replication group grants nothing, and a crowd on all members never overlaps",
           "[group_partition]") {
   DBLOCK_NEEDS(why_no_group());
-  Group group(Group::Mode::multi_primary, {"--group-replication-unreachable-majority-timeout=0"});
+  Group& group = shared_group(Group::Mode::multi_primary);
   check_minority(group, {"--ttl", "15s", "--kill-grace", "500ms", "--margin", "500ms"},
                  "is not an ONLINE member of its replication group");
   check_crowd(group);

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <memory>
 #include <stdexcept>
 
 namespace dblock::test {
@@ -72,7 +73,7 @@ std::vector<std::string> Group::words(int node) const {
        std::string("--group-replication-single-primary-mode=") + (multi ? "OFF" : "ON"),
        std::string("--group-replication-enforce-update-everywhere-checks=") + (multi ? "ON" : "OFF"),
        "--group-replication-member-expel-timeout=0", "--group-replication-unreachable-majority-timeout=5",
-       "--group-replication-exit-state-action=READ_ONLY"});
+       "--group-replication-exit-state-action=READ_ONLY", "--group-replication-autorejoin-tries=0"});
   words.insert(words.end(), options_.begin(), options_.end());
   return words;
 }
@@ -118,16 +119,31 @@ void Group::await_left(int node) {
     throw std::runtime_error("node " + std::to_string(node) + " does not leave its group" + log_of(node));
 }
 
-// One that has left by itself tries to join again once in five minutes.
-void Group::heal(int node) {
-  const bool has_left = own_state(node) == "ERROR";
-  set_network(node, '+');
-  if (has_left) {
-    auto root = sql(node);
-    root.sql("STOP GROUP_REPLICATION");
-    root.sql(k_start);
-  }
-  await_rejoined(node);
+void Group::rejoin_if_out(int node) const {
+  if (own_state(node) != "ERROR") return;
+  Connection root(address(node), "root", "", 60s);
+  root.sql("STOP GROUP_REPLICATION");
+  root.sql(k_start);
+}
+
+void Group::await_rejoined(int node) {
+  std::string said;
+  const auto all_online = [&] {
+    try {
+      rejoin_if_out(node);
+      for (int each = 1; each <= k_size; ++each) {
+        const State now = state(each, k_size);
+        said = now.said;
+        if (!now.synced) return false;
+      }
+      return true;
+    } catch (const SqlError& error) {
+      said = error.what();  // the others have not thrown its former life out yet, for example
+      return false;
+    }
+  };
+  if (!wait_until(all_online, 2 * k_patience))
+    throw std::runtime_error("node " + std::to_string(node) + " has not rejoined: " + said + log_of(node));
 }
 
 // Its former life must be gone from the group.
@@ -202,6 +218,19 @@ int Group::await_primary(int old) {
   if (!wait_until([&] { return (found = primary()) != 0 && found != old; }, k_patience))
     throw std::runtime_error("no primary; node 1" + log_of(1));
   return found;
+}
+
+Group& shared_group(Group::Mode mode) {
+  static std::map<Group::Mode, std::unique_ptr<Group>> groups;
+  auto& group = groups[mode];
+  const bool leaves = mode == Group::Mode::single_primary;
+  if (!group) {
+    const std::string seconds = leaves ? "5" : "0";
+    group = std::make_unique<Group>(
+        mode, std::vector<std::string>{"--group-replication-unreachable-majority-timeout=" + seconds});
+  }
+  group->await_rejoined(1);
+  return *group;
 }
 
 }  // namespace dblock::test

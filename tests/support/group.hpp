@@ -15,8 +15,7 @@ namespace dblock::test {
 // empty.
 //
 // A node that says nothing is suspected after five seconds, which no option changes, and thrown out of the
-// group at once; until then no node commits anything. A node that was thrown out joins again by itself. One
-// that has been without a majority for five seconds leaves the group, which `options` may change.
+// group at once; until then no node commits anything. One that has been without a majority for five seconds leaves the group, which `options` may change.
 class Group final : public Nodes {
  public:
   // Which nodes take writes.
@@ -34,7 +33,9 @@ class Group final : public Nodes {
   void await_cut_off(int node) override;
   // Waits until the node has left the group because it has had no majority for too long.
   void await_left(int node);
-  void heal(int node) override;  // … and the node has rejoined
+  void heal(int node) override { set_network(node, '+'); }
+  // A node that was thrown out, or has left, does not join again by itself: that would be in five minutes.
+  void await_rejoined(int node) override;
 
   // The node that takes writes by what two nodes say, or 0; frozen ones are not asked. In multi-primary mode
   // any.
@@ -44,6 +45,7 @@ class Group final : public Nodes {
 
  private:
   void set_network(int node, char letter);
+  void rejoin_if_out(int node) const;
   // "ONLINE", "ERROR"…, by what the node says of itself.
   [[nodiscard]] std::string own_state(int node) const;
   void await_answer(int node);
@@ -59,5 +61,9 @@ class Group final : public Nodes {
   TempDir network_directory_;
   std::string network_ = network_directory_.file("network");  // see broken_network.cpp
 };
+
+// The groups of this process, one in each mode. Leave them as they were found: three nodes, online. With one
+// primary, a node without a majority leaves its group after five seconds; where all nodes take writes, never.
+[[nodiscard]] Group& shared_group(Group::Mode mode);
 
 }  // namespace dblock::test

@@ -43,7 +43,7 @@ class Nodes {
   // happen. A node that was frozen says so before it knows better: see await_rejoined().
   void await_synced(int node, int size = k_size);
   // After thaw().
-  void await_rejoined(int node);
+  virtual void await_rejoined(int node);
   // Waits until every node has the tables of a database that one of them has made.
   virtual void catch_up(const std::string& database) = 0;
 

@@ -22,8 +22,8 @@ constexpr unsigned k_first_connector_error = 5000;
 
 constexpr std::array k_wrong_names{k_no_database, k_name_too_long, k_wrong_database_name, k_no_text};
 // A member of a replication group begins no transaction at group_replication_consistency=BEFORE or AFTER: it
-// is not ONLINE, or it is about to leave.
-constexpr std::array k_left_group{3783U, 3796U, 3799U};
+// is not ONLINE, hears nothing from the others, or is about to leave.
+constexpr std::array k_left_group{3783U, 3796U, 3797U, 3799U};
 constexpr std::array k_read_only{k_option_forbids, 1792U, 1836U};
 
 bool among(std::span<const unsigned> numbers, unsigned native) {
