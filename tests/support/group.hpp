@@ -15,7 +15,8 @@ namespace dblock::test {
 // empty.
 //
 // A node that says nothing is suspected after five seconds, which no option changes, and thrown out of the
-// group at once; until then no node commits anything. One that has been without a majority for five seconds leaves the group, which `options` may change.
+// group at once; until then no node commits anything. One that has been without a majority for five seconds
+// leaves the group, which `options` may change.
 class Group final : public Nodes {
  public:
   // Which nodes take writes.
