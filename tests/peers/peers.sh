@@ -1,5 +1,5 @@
 #!/bin/bash
-# What README.md and tests/PROOF.md say of other lock tools, tried on the real ones. Each line printed is one claim.
+# What README.md and tests/proof.md say of other lock tools, tried on the real ones. Each line printed is one claim.
 # flock, etcd and Redis come with Debian (util-linux, etcd-server, etcd-client, redis-server, redis-tools). consul does
 # not: what is said of it was read in its source, or run where a consul is in PATH.
 # usage: peers.sh [flock|etcdctl|redis|consul]...
