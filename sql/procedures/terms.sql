@@ -133,6 +133,11 @@ DECLARE EXIT HANDLER FOR 1020, 1205, 1213 /*!50701 , 1180 */
   SET v_outcome = 'busy', v_token = NULL, v_remaining_ms = NULL, v_holder = NULL;
 DECLARE EXIT HANDLER FOR 3101
   BEGIN
+    DECLARE EXIT HANDLER FOR SQLEXCEPTION
+      BEGIN
+        {leave}
+        SIGNAL SQLSTATE '40000' SET MYSQL_ERRNO = 3101, MESSAGE_TEXT = 'dblock: whether the call was done is not known, since this server has left its replication group; repeat the call on another member';
+      END;
     {refuse_outside_group}
     SET v_outcome = 'busy', v_token = NULL, v_remaining_ms = NULL, v_holder = NULL;
   END;

@@ -94,6 +94,7 @@ struct VerbFacts {
     case set_idle_time:
     case default_idle_time:
     case catch_up_in_group:
+    case read_now_in_group:
     case record_changes:
     case touch:
     case create_history:

@@ -96,6 +96,7 @@ enum class Verb : std::uint8_t {
   is_group_member,
   group_is_configured,
   catch_up_in_group,
+  read_now_in_group,
   list_group_members,
   table_engine,
   key_type,

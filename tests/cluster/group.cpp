@@ -138,10 +138,14 @@ TEST_CASE("a primary that is cut off from its replication group, or has left it,
   left.sql("SET GLOBAL super_read_only=OFF");
   left.sql("SET GLOBAL read_only=OFF");
   askers.check_refused(old, {"not an ONLINE member"});
+  // At this consistency of the server a session without one of its own is refused, or waits.
+  left.sql("SET GLOBAL group_replication_consistency='BEFORE'");
+  CHECK(database.ask({old}, {"inspect"}).exit == exited(0));
   const auto doctored = database.ask(k_members, {"doctor"});
   CHECK(doctored.exit == exited(78));
   CHECK(says(doctored.out, "takes writes"));
   CHECK(says(database.ask({old}, {"doctor"}).out, "bad   replication-group"));
+  left.sql("SET GLOBAL group_replication_consistency=DEFAULT");
   group.heal(old);
   group.await_rejoined(old);
   askers.check_nothing_changed();

@@ -87,8 +87,13 @@ TEST_CASE("a server that takes no writes is the wrong host, in each of its ways 
   CHECK(make_error("cannot x", "mysql://h/d", left, Phase::write).message ==
         "cannot x on mysql://h/d: the server is not an ONLINE member of its replication group (error 1123); "
         "run START GROUP_REPLICATION on it, or name the other members in the URL");
-  for (const unsigned native : {3783U, 3796U, 3797U, 3799U})
+  for (const unsigned native : {3783U, 3796U, 3799U})
     CHECK(wrong_host_error({native, "words"}).native == left.native);
+  const auto lags = wrong_host_error({3797, "words"});
+  CHECK(is_wrong_host(lags));
+  CHECK(make_error("cannot x", "mysql://h/d", lags, Phase::write).message ==
+        "cannot x on mysql://h/d: the server has not caught up with its replication group in time, or is "
+        "about to leave it (error 3797)");
   const ServerError schema{1231, "Variable 'sql_mode' can't be set to the value of 'dblock_schema_1'"};
   CHECK(wrong_host_error(schema).native == 1231);
 }

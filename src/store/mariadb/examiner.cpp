@@ -229,8 +229,11 @@ std::expected<ExaminerSession, ServerError> open_session(const MariadbSettings& 
                                                          const HostPort* host) {
   auto handle = log_in(settings, host, k_network_timeout);
   if (!handle) return std::unexpected(std::move(handle.error()));
-  if (auto proved = set_up_bare(handle->get()); !proved) return std::unexpected(std::move(proved.error()));
-  return ExaminerSession(std::move(*handle));
+  auto proved = set_up_bare(handle->get());
+  if (!proved) return std::unexpected(std::move(proved.error()));
+  ExaminerSession session(std::move(*handle));
+  if (proved->has_group_plugin) static_cast<void>(session.ask(render(Verb::read_now_in_group)));
+  return session;
 }
 
 HostFacts examine_host(const MariadbSettings& settings, const HostPort* host,

@@ -90,7 +90,8 @@ std::expected<Challenged, ServerError> send_with_challenge(MYSQL* handle, const 
 }
 
 std::expected<Challenged, ServerError> set_up_bare(MYSQL* handle) {
-  return send_with_challenge(handle, session_basics(api().mariadb_connection(handle) != 0), Ask::log);
+  const bool is_mariadb = api().mariadb_connection(handle) != 0;
+  return send_with_challenge(handle, session_basics(is_mariadb), is_mariadb ? Ask::log : Ask::log_and_group);
 }
 
 }  // namespace dblock::store::mariadb

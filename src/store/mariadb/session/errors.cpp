@@ -22,8 +22,10 @@ constexpr unsigned k_first_connector_error = 5000;
 
 constexpr std::array k_wrong_names{k_no_database, k_name_too_long, k_wrong_database_name, k_no_text};
 // A member of a replication group begins no transaction at group_replication_consistency=BEFORE or AFTER: it
-// is not ONLINE, hears nothing from the others, or is about to leave.
-constexpr std::array k_left_group{3783U, 3796U, 3797U, 3799U};
+// is not ONLINE, or hears nothing from the others.
+constexpr std::array k_left_group{3783U, 3796U, 3799U};
+// … or has not applied in time what the others have committed, or is about to leave.
+constexpr unsigned k_not_caught_up = 3797;
 constexpr std::array k_read_only{k_option_forbids, 1792U, 1836U};
 
 bool among(std::span<const unsigned> numbers, unsigned native) {
@@ -157,7 +159,7 @@ bool keeps_connection(unsigned native) {
 }
 
 bool is_wrong_host(unsigned native, std::string_view text) {
-  if (native == k_function_refuses) return true;
+  if (native == k_function_refuses || native == k_not_caught_up) return true;
   if (native == k_galera_not_ready) return text.find(k_not_ready) != std::string_view::npos;
   return is_read_only({native, std::string(text)});
 }
@@ -199,6 +201,9 @@ bool is_client_side(unsigned native) {
 ServerError wrong_host_error(ServerError error) {
   if (error.native == k_function_refuses || among(k_left_group, error.native))
     return {k_function_refuses, "the server is not an ONLINE member of its replication group"};
+  if (error.native == k_not_caught_up)
+    return {k_not_caught_up,
+            "the server has not caught up with its replication group in time, or is about to leave it"};
   const auto says = [&](std::string_view part) { return error.text.find(part) != std::string::npos; };
   const bool by_setup = error.native == k_wrong_variable_value && says(k_read_only_mark);
   const bool by_change = error.native == k_null_refused && says("'version'");

@@ -188,9 +188,13 @@ Connection::ServerResult Connection::see_group(bool to_write) {
   in_group_ = send(render(Verb::catch_up_in_group));
   if (in_group_) return {};
   const ServerError refusal = last_error(handle_.get());
-  if (refusal.native == k_no_such_function) return {};
+  // Servers before 8.0.14 do not know the variable, later ones before 8.0.16 not the function.
+  if (refusal.native == k_unknown_variable || refusal.native == k_no_such_function) return {};
   if (refusal.native != k_function_refuses) return std::unexpected(wrong_host_error(refusal));
-  if (!to_write) return {};  // as on a replica, whose rows may be old
+  if (!to_write) {  // as on a replica, whose rows may be old
+    static_cast<void>(send(render(Verb::read_now_in_group)));
+    return {};
+  }
   if (!send(render(Verb::group_is_configured))) return std::unexpected(last_error(handle_.get()));
   const auto configured = fetch_rows(handle_.get(), MemoryLimit::few);
   if (!configured) return std::unexpected(configured.error());
