@@ -207,6 +207,9 @@ std::vector<std::string> Campaign::shortcomings(const Exercise& all) const {
   if (faults_.empty()) found.emplace_back("no faults");
   if (all.grants == 0 || all.writes == 0) found.emplace_back("no grants, or no writes");
   if (all.pauses == 0) found.emplace_back("no pauses");
+  if (options_.faults.empty() &&
+      std::ranges::none_of(history(), [](const Event& event) { return event.kind == "line"; }))
+    found.emplace_back("nobody was seen in a line");
   return found;
 }
 

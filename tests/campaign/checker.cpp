@@ -278,7 +278,7 @@ void Judge::leases_and_lines(const std::string& key, const std::vector<Hold>& ho
 
 // The earliest time at which another holder can have been granted the lock after this one: of a run after its
 // last sign of life, since what ends it is not told; else after its release, or after its lease and the
-// margin.
+// margin, and no earlier than that sign either.
 Nanos Judge::in_force_until(const Hold& hold, const std::vector<Event>& uses) const {
   if (hold.of_run()) return hold.until();
   Nanos ends = hold.invoked() + hold.ttl(), released = k_for_ever;
@@ -290,7 +290,7 @@ Nanos Judge::in_force_until(const Hold& hold, const std::vector<Event>& uses) co
   }
   const bool killed = !hold.op->ret || hold.op->ret->code < 0;
   if (killed) released = std::min(released, hold.until());
-  return std::min(ends + terms_->margin - step_, released);
+  return std::max(hold.until(), std::min(ends + terms_->margin - step_, released));
 }
 
 // Rule 4: a script or an application looks at its deadline before each thing that it does.

@@ -133,7 +133,7 @@ class Company {
 
  private:
   // Room for a machine that is slow while the clock is fast.
-  static std::string ttl(long rate) { return std::to_string(3 * rate) + "s"; }
+  static std::string ttl(long rate) { return std::to_string(10 * rate) + "s"; }
   // As often as with `--ttl 1s`.
   static Words often(long rate) { return {"--ttl", ttl(rate), "--heartbeat", "167ms"}; }
   static inline const Words k_tries{"--attempts", "100000", "--backoff", "1s", "--backoff-multiplier", "1"};

@@ -216,8 +216,10 @@ void check_idle_cuts_and_reload() {
   Kind proxy(database.server());
   proxy.await(database.name());
   LineBehind line(database, proxy.url(database.name()));
+  const Words of_holder = database.sessions();
   line.join(3);
   line.await_renewals(2);
+  for (const auto& session : database.sessions()) CHECK(std::ranges::count(of_holder, session) == 0);
   proxy.reload();
   line.await_renewals(2);
   line.check_order();

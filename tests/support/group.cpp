@@ -120,9 +120,10 @@ void Group::await_left(int node) {
 }
 
 void Group::rejoin_if_out(int node) const {
-  if (own_state(node) != "ERROR") return;
+  const std::string now = own_state(node);
+  if (now != "ERROR" && now != "OFFLINE") return;
   Connection root(address(node), "root", "", 60s);
-  root.sql("STOP GROUP_REPLICATION");
+  if (now == "ERROR") root.sql("STOP GROUP_REPLICATION");
   root.sql(k_start);
 }
 
@@ -130,7 +131,8 @@ void Group::await_rejoined(int node) {
   std::string said;
   const auto all_online = [&] {
     try {
-      rejoin_if_out(node);
+      // A busy machine may have had others thrown out, too.
+      for (int each = 1; each <= k_size; ++each) rejoin_if_out(each);
       for (int each = 1; each <= k_size; ++each) {
         const State now = state(each, k_size);
         said = now.said;
