@@ -25,6 +25,8 @@ constexpr std::array k_wheel{"kill dblock", "kill dblock", "kill both",     "kil
                              "kill both",   "kill job",    "kill guardian", "stop dblock",
                              "stop dblock", "stop dblock", "stop guardian", "stop job"};
 
+constexpr int k_sure_orphans = 3;
+
 pid_t only(const std::vector<pid_t>& processes) {
   return processes.empty() ? 0 : processes.front();
 }
@@ -77,8 +79,11 @@ void Faults::dark(int op, Nanos from, Nanos until) const {
 // and few would strike a job at work.
 bool Faults::passed_over(const Target& target, std::uint64_t draw) const {
   if (target.kind == Target::Kind::application) return draw % 2 == 0;
-  return target.kind == Target::Kind::run && draw % 4 != 0 &&
-         !std::filesystem::exists(LifeFile::path(world_.options.directory, target.op));
+  return target.kind == Target::Kind::run && draw % 4 != 0 && !is_at_work(target);
+}
+
+bool Faults::is_at_work(const Target& target) const {
+  return std::filesystem::exists(LifeFile::path(world_.options.directory, target.op));
 }
 
 // A command of a script and an application have no guardian, and nothing that runs on without them.
@@ -110,9 +115,13 @@ void Faults::hit_run(Target& target, std::uint64_t draw, std::uint64_t length) {
   std::ranges::copy_if(k_wheel, std::back_inserter(acts),
                        [this](const char* act) { return wanted(world_.options, act); });
   if (acts.empty()) return;
-  const std::string what = acts[draw % acts.size()];
   const pid_t guardian = only(test::children_of(target.pid));
   const pid_t job = guardian == 0 ? 0 : only(test::children_of(guardian));
+  // The first jobs at work that are struck lose their dblock, so that every campaign has some.
+  const bool orphans =
+      job != 0 && orphaned_ < k_sure_orphans && is_at_work(target) && acts.front() == k_wheel.front();
+  if (orphans) ++orphaned_;
+  const std::string what = orphans ? acts.front() : acts[draw % acts.size()];
   const milliseconds time = some_freeze(length);
   if (what == "kill dblock") kill(target, what, {target.pid});
   if (what == "kill both" && target.sure_to_die && guardian != 0) kill(target, what, {target.pid, guardian});

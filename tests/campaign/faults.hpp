@@ -19,6 +19,7 @@ class Faults {
  private:
   void hit(Target& target);
   [[nodiscard]] bool passed_over(const Target& target, std::uint64_t draw) const;
+  [[nodiscard]] bool is_at_work(const Target& target) const;           // its job has begun
   [[nodiscard]] milliseconds some_freeze(std::uint64_t length) const;  // up to three TTLs
   void hit_run(Target& target, std::uint64_t draw, std::uint64_t length);
   void kill(Target& target, const std::string& what, const std::vector<pid_t>& whom);
@@ -37,6 +38,7 @@ class Faults {
   std::vector<Under> under_way_;
   Nanos next_hit_ = 0, next_trouble_ = 0;
   std::map<std::string, int> done_;
+  int orphaned_ = 0;  // jobs at work whose dblock was killed for certain
 };
 
 }  // namespace dblock::campaign
