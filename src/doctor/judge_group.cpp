@@ -23,12 +23,17 @@ std::string consistency_of(const HostFacts& facts) {
   return facts.variable({"group_replication_consistency"}).value_or("EVENTUAL");
 }
 
+// 0: the account may not read the members.
+std::ptrdiff_t online_members(const HostFacts& facts) {
+  return std::ranges::count(facts.group_members, "ONLINE", &store::GroupMember::state);
+}
+
 std::string described(const HostFacts& facts) {
   std::string found = std::string("ONLINE, ") +
                       (is_multi_primary(facts) ? "multi-primary" : "single-primary") + ", " +
                       consistency_of(facts);
-  const auto online = std::ranges::count(facts.group_members, "ONLINE", &store::GroupMember::state);
-  if (online > 0) found += ", " + std::to_string(online) + " ONLINE";
+  if (const auto online = online_members(facts); online > 0)
+    found += ", " + std::to_string(online) + " ONLINE";
   return found;
 }
 
@@ -93,8 +98,7 @@ Finding judge_group(const HostFacts& facts) {
   }
   if (!*facts.group_member) return judge_stranger(facts);
   const std::string found = described(facts);
-  const auto online = std::ranges::count(facts.group_members, "ONLINE", &store::GroupMember::state);
-  if (online > 0 && online < 3) {
+  if (const auto online = online_members(facts); online > 0 && online < 3) {
     return {k_check,
             Level::warn,
             found,

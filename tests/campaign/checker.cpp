@@ -630,6 +630,7 @@ Exercise count(const std::vector<Event>& history) {
     if (event.kind == "fault" && event.what == "kill both") crashed.insert(event.op);
     if (event.kind == "fault" && event.what == "kill dblock") kills.push_back(event);
     if (event.kind == "paused") ++all.pauses;
+    if (event.kind == "line") ++all.places;
     if (event.kind == "write") ++all.writes, all.refused_writes += event.accepted ? 0 : 1;
   }
   for (const auto& [number, operation] : operations) {

@@ -141,6 +141,7 @@ struct Exercise {
   int writes = 0;
   int refused_writes = 0;
   int pauses = 0;          // that were answered
+  int places = 0;          // seen in a line
   int met_readers = 0;     // writers that asked while readers were at work
   int met_full_slots = 0;  // runs that asked for a slot when all were taken
   int orphaned = 0;        // jobs that were at work when dblock was killed

@@ -13,6 +13,7 @@
 #include "contract/store_fixture.hpp"
 #include "store/sqlite/sql.hpp"
 #include "support/catch.hpp"
+#include "support/disk.hpp"
 
 namespace dblock::contract {
 namespace {
@@ -151,16 +152,7 @@ class Disk {
       if (arrived()) content.resize(step.at);
       return;
     }
-    constexpr std::size_t k_sector = 512;
-    for (std::size_t done = 0; done < step.bytes.size();) {
-      const std::size_t at = step.at + done;
-      const std::size_t size = std::min(step.bytes.size() - done, k_sector - at % k_sector);
-      if (arrived()) {
-        content.resize(std::max(content.size(), at + size));
-        content.replace(at, size, step.bytes, done, size);
-      }
-      done += size;
-    }
+    test::write_sectors(content, step.at, step.bytes, arrived);
   }
 
   std::map<std::string, File> files_;

@@ -103,7 +103,8 @@ class ApplicationSweep {
     };
     const std::vector<Packet> packets = record();
     std::vector<Case> cases;
-    for (const HarmedPacket& cut : cuts_of(packets)) cases.push_back({cut.harm, Delivery::none, cut.at});
+    for (const HarmedPacket& cut : cuts_of(packets, full_run()))
+      cases.push_back({cut.harm, Delivery::none, cut.at});
     for (std::size_t i = 0; i < packets.size(); ++i) {
       if (!packets[i].from_client) continue;
       for (const auto delivery : {Delivery::while_held, Delivery::under_another_holder, Delivery::when_free})

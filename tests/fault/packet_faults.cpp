@@ -64,7 +64,8 @@ class Sweep {
       std::size_t at;
     };
     std::vector<Case> cases;
-    for (const HarmedPacket& cut : cuts_of(packets)) cases.push_back({cut.harm, Arrival::none, cut.at});
+    for (const HarmedPacket& cut : cuts_of(packets, full_run()))
+      cases.push_back({cut.harm, Arrival::none, cut.at});
     for (std::size_t i = 0; i < packets.size(); ++i) {
       if (!packets[i].from_client) continue;
       cases.push_back({Harm::late, Arrival::during_another, i});

@@ -1,8 +1,6 @@
 // What people put between dblock and its database: HAProxy, nginx, stunnel, an ssh tunnel. They cut idle
 // connections, are reloaded, limit the server's connections, and go on to another server. Behind each of them
 // the lock is exclusive, the job that runs keeps it, and the line keeps its order.
-#include <unistd.h>
-
 #include <algorithm>
 #include <functional>
 #include <memory>
@@ -11,7 +9,7 @@
 #include "support/certificates.hpp"
 #include "support/dblock.hpp"
 #include "support/live_run.hpp"
-#include "support/packets.hpp"
+#include "support/nodes.hpp"
 #include "support/privilege.hpp"
 #include "support/proxy.hpp"
 #include "support/replication.hpp"
@@ -26,16 +24,6 @@ constexpr const char* k_nginx_stream = "/usr/lib/nginx/modules/ngx_stream_module
 constexpr const char* k_sshd = "/usr/sbin/sshd";
 constexpr const char* k_stunnel = "/usr/bin/stunnel4";
 
-int free_port() {
-  int port = 0;
-  ::close(listen_on_loopback(port));
-  return port;
-}
-
-std::string loopback(int port) {
-  return "127.0.0.1:" + std::to_string(port);
-}
-
 // Cuts a connection on which nothing has come for a second: earlier than a
 // holder's next renewal.
 class RealProxy {
@@ -49,7 +37,7 @@ class RealProxy {
   virtual void reload() = 0;
 
   [[nodiscard]] std::string url(const std::string& database, const std::string& user = "app") const {
-    return "mysql://" + user + "@" + loopback(port) + "/" + database;
+    return "mysql://" + user + "@" + on_loopback(port) + "/" + database;
   }
   // Waits until dblock reaches the database through it.
   void await(const std::string& database) const {
@@ -69,7 +57,7 @@ class RealProxy {
     process = std::make_unique<Process>(Spawn{.argv = words, .ends_with_test = true});
   }
 
-  const int port = free_port();
+  const int port = free_ports(1);
   TempDir directory;
   std::unique_ptr<Process> process;
 };
@@ -85,11 +73,11 @@ class HaProxy : public RealProxy {
   HaProxy(const ServerAddress& server, const Options& options) {
     std::string text =
         "global\n  hard-stop-after 1s\ndefaults\n  mode tcp\n  timeout connect 2s\n  timeout client " +
-        options.idle + "\n  timeout server " + options.idle + "\nlisten mysql\n  bind " + loopback(port) +
-        "\n  server first " + loopback(server.port) + " " + options.of_server;
+        options.idle + "\n  timeout server " + options.idle + "\nlisten mysql\n  bind " + on_loopback(port) +
+        "\n  server first " + on_loopback(server.port) + " " + options.of_server;
     if (options.backup != 0)
       text += " check inter 100ms on-marked-down shutdown-sessions\n  server second " +
-              loopback(options.backup) + " check inter 100ms backup";
+              on_loopback(options.backup) + " check inter 100ms backup";
     write_file(file("haproxy.cfg"), text + "\n");
     start({k_haproxy, "-W", "-f", file("haproxy.cfg")});
   }
@@ -107,7 +95,7 @@ class Nginx : public RealProxy {
                                        "; error_log stderr;\n"
                                        "events {}\n"
                                        "stream { server { listen " +
-                                       loopback(port) + "; proxy_pass " + loopback(server.port) +
+                                       on_loopback(port) + "; proxy_pass " + on_loopback(server.port) +
                                        "; proxy_timeout 1s; } }\n");
     reload();
   }
@@ -119,13 +107,13 @@ class Nginx : public RealProxy {
 class Stunnel : public RealProxy {
  public:
   explicit Stunnel(const ServerAddress& server) {
-    const std::string between = loopback(free_port());
+    const std::string between = on_loopback(free_ports(1));
     write_file(file("stunnel.conf"),
                "foreground = yes\npid =\nTIMEOUTidle = 1\n"
                "[near]\nclient = yes\naccept = " +
-                   loopback(port) + "\nconnect = " + between + "\nverifyChain = yes\nCAfile = " +
+                   on_loopback(port) + "\nconnect = " + between + "\nverifyChain = yes\nCAfile = " +
                    certificates_.authority() + "\n[far]\naccept = " + between +
-                   "\nconnect = " + loopback(server.port) + "\ncert = " + certificates_.file("good.pem") +
+                   "\nconnect = " + on_loopback(server.port) + "\ncert = " + certificates_.file("good.pem") +
                    "\nkey = " + certificates_.file("good.key") + "\n");
     reload();
   }
@@ -139,7 +127,8 @@ class Stunnel : public RealProxy {
 // `ssh -L`, to an sshd that ends idle channels.
 class SshTunnel : public RealProxy {
  public:
-  explicit SshTunnel(const ServerAddress& server) : forward_(loopback(port) + ":" + loopback(server.port)) {
+  explicit SshTunnel(const ServerAddress& server)
+      : forward_(on_loopback(port) + ":" + on_loopback(server.port)) {
     REQUIRE(run_program({.argv = sh("ssh-keygen -q -t ed25519 -N '' -f " + file("key"))}).exit == exited(0));
     // It refuses to start without a directory of its own there.
     const std::string in_namespace =
@@ -164,7 +153,7 @@ class SshTunnel : public RealProxy {
   }
 
  private:
-  const std::string sshd_port_ = std::to_string(free_port());
+  const std::string sshd_port_ = std::to_string(free_ports(1));
   const std::string forward_;
   std::unique_ptr<Process> sshd_;
 };

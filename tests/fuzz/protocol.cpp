@@ -19,6 +19,7 @@
 #include "store/facts.hpp"
 #include "store/mariadb/sql.hpp"
 #include "store/open.hpp"
+#include "support/packets.hpp"
 
 namespace {
 
@@ -48,7 +49,6 @@ constexpr int k_patience_ms = 50;  // a client that waits for what will not come
 constexpr auto k_timeout = 4s;         // a busy machine is not silent
 constexpr int k_patience_ms = 20'000;  // a busy client is no client that waits: its own timeout ends that
 #endif
-constexpr std::size_t k_header = 4;
 constexpr const char* k_record = "DBLOCK_FUZZ_RECORD";
 
 // What the server says at one time: its greeting, or the reply to one packet of the client.
@@ -70,11 +70,6 @@ struct Exchange {
 std::mutex g_mutex;
 std::shared_ptr<Exchange> g_exchange;
 
-std::size_t length_of(std::string_view header) {
-  const auto at = [&](std::size_t i) { return std::size_t{static_cast<std::uint8_t>(header[i])}; };
-  return at(0) | at(1) << 8U | at(2) << 16U;
-}
-
 // A length-encoded number at the front of `text`, which it takes off.
 std::uint64_t take_number(std::string_view& text) {
   if (text.empty()) return 0;
@@ -92,14 +87,10 @@ std::uint64_t take_number(std::string_view& text) {
 void note_grant(Exchange& exchange, std::string_view reply) {
   const bool grants = exchange.statement.find("lock_value") != std::string::npos &&
                       exchange.statement.find("LAST_INSERT_ID(") != std::string::npos;
-  if (!grants || reply.size() <= k_header + 1 || reply[k_header] != '\0') return;
-  reply.remove_prefix(k_header + 1);
+  if (!grants || reply.size() <= test::k_packet_header + 1 || reply[test::k_packet_header] != '\0') return;
+  reply.remove_prefix(test::k_packet_header + 1);
   if (take_number(reply) == 0) return;
   exchange.grants.push_back(take_number(reply) / store::mariadb::k_marks);
-}
-
-void send_all(int fd, const std::string& bytes) {
-  (void)!::send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL);
 }
 
 // Reads until `size` bytes are there. False where the client has gone, or waits for something.
@@ -115,9 +106,15 @@ bool fill(int fd, std::string& bytes, std::size_t size) {
   return true;
 }
 
+bool is_quit(const std::string& packet) {
+  return packet.size() > test::k_packet_header &&
+         static_cast<unsigned char>(packet[test::k_packet_header]) == test::k_com_quit;
+}
+
 bool receive(int fd, std::string& packet) {
   packet.clear();
-  return fill(fd, packet, k_header) && fill(fd, packet, k_header + length_of(packet));
+  return fill(fd, packet, test::k_packet_header) &&
+         fill(fd, packet, test::k_packet_header + test::little_endian(packet, 0, 3));
 }
 
 // True where the conversation goes on.
@@ -132,8 +129,7 @@ bool say(int fd, Exchange& exchange, bool greeting) {
     if (!greeting) note_grant(exchange, saying.bytes);
     exchange.heard += saying.bytes;
   }
-  send_all(fd, saying.bytes);
-  return !saying.hangs_up;
+  return test::send_all(fd, saying.bytes) && !saying.hangs_up;
 }
 
 void converse(int fd) {
@@ -145,7 +141,7 @@ void converse(int fd) {
   std::string packet;
   if (!exchange || !say(fd, *exchange, true)) return;
   while (receive(fd, packet)) {
-    if (packet.size() > k_header && packet[k_header] == '\x01') return;  // COM_QUIT
+    if (is_quit(packet)) return;
     {
       const std::lock_guard lock(g_mutex);
       exchange->statement = packet;
@@ -170,9 +166,8 @@ void record(int client, const char* server_path) {
   if (::connect(server, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) std::abort();
   std::ofstream file("recording-" + std::to_string(number++), std::ios::binary);
   std::string packet;
-  for (bool greeting = true; greeting || (receive(client, packet) && packet[k_header] != '\x01');
-       greeting = false) {
-    if (!greeting) send_all(server, packet);
+  for (bool greeting = true; greeting || (receive(client, packet) && !is_quit(packet)); greeting = false) {
+    if (!greeting && !test::send_all(server, packet)) break;
     std::string reply;
     pollfd entry{server, POLLIN, 0};
     while (::poll(&entry, 1, 300) > 0) {
@@ -181,14 +176,10 @@ void record(int client, const char* server_path) {
       if (got <= 0) break;
       reply.append(block, static_cast<std::size_t>(got));
     }
-    if (greeting) {  // no offer of TLS: bit 11 of what the server can, behind its version, number and
-                     // challenge
-      const auto able = reply.find('\0', k_header + 1) + 1 + 4 + 9;
-      reply[able + 1] = static_cast<char>(static_cast<std::uint8_t>(reply[able + 1]) & ~0x08U);
-    }
+    if (greeting) test::hide_tls(reply);
     file << (greeting ? '\x01' : '\0') << static_cast<char>(reply.size() >> 8U)
          << static_cast<char>(reply.size()) << reply << std::flush;
-    send_all(client, reply);
+    if (!test::send_all(client, reply)) break;
   }
   ::close(server);
 }

@@ -5,7 +5,6 @@
 // for the group. The file has a letter for each node. Where neither of two nodes has '-', all passes between
 // them. '-': the node neither sends nor receives. '<': the node sends, and hears nothing: not even the
 // answers to what it has sent.
-#include <dlfcn.h>
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <sys/mman.h>
@@ -17,7 +16,11 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "support/preloaded.hpp"
+
 namespace {
+
+using dblock::test::real;
 
 constexpr int k_nodes = 3;
 
@@ -92,11 +95,6 @@ bool cannot_hear(int node) {
 ssize_t broken() {
   errno = ECONNRESET;
   return -1;
-}
-
-template <typename Function>
-Function* real(const char* name) {
-  return reinterpret_cast<Function*>(::dlsym(RTLD_NEXT, name));
 }
 
 }  // namespace

@@ -13,8 +13,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t k_sector = 512;
-
 std::uint64_t inode_of(const std::string& path) {
   struct stat seen {};
   if (::lstat(path.c_str(), &seen) != 0) throw std::runtime_error("there is no " + path);
@@ -164,15 +162,7 @@ void Disk::apply(const Change& change, std::string& content, Lot& lot) {
     if (lot.takes(change.moment)) content.resize(change.at);
     return;
   }
-  for (std::size_t done = 0; done < change.bytes.size();) {
-    const std::size_t at = change.at + done;
-    const std::size_t size = std::min(change.bytes.size() - done, k_sector - at % k_sector);
-    if (lot.takes(change.moment)) {
-      content.resize(std::max(content.size(), at + size));
-      content.replace(at, size, change.bytes, done, size);
-    }
-    done += size;
-  }
+  write_sectors(content, change.at, change.bytes, [&] { return lot.takes(change.moment); });
 }
 
 Disk::Names Disk::names_left(Lot& lot) const {

@@ -7,6 +7,7 @@
 // arrives whole or not at all.
 #pragma once
 
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <string>
@@ -16,6 +17,21 @@
 #include "support/disk_journal.hpp"
 
 namespace dblock::test {
+
+// Writes `bytes` into `content` at `at`, as far as they arrive: `arrives` is asked for each sector, in their
+// order.
+template <typename Arrives>
+void write_sectors(std::string& content, std::size_t at, const std::string& bytes, Arrives arrives) {
+  constexpr std::size_t k_sector = 512;
+  for (std::size_t done = 0; done < bytes.size();) {
+    const std::size_t size = std::min(bytes.size() - done, k_sector - (at + done) % k_sector);
+    if (arrives()) {
+      content.resize(std::max(content.size(), at + done + size));
+      content.replace(at + done, size, bytes, done, size);
+    }
+    done += size;
+  }
+}
 
 struct DiskStep {
   DiskRecord record;

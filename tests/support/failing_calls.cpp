@@ -5,7 +5,6 @@
 // pthread_create() all.
 // DBLOCK_TEST_FAIL=CALL:ERRNO:PART: only calls with this part in their path or in the name of their process.
 // FAKE_FS_TYPE=NUMBER: every file lies on the kind of file system with this number (linux/magic.h).
-#include <dlfcn.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
@@ -25,12 +24,11 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "support/preloaded.hpp"
+
 namespace {
 
-template <typename Function>
-Function* real(const char* name) {
-  return reinterpret_cast<Function*>(::dlsym(RTLD_NEXT, name));
-}
+using dblock::test::real;
 
 std::string_view next_word(std::string_view& rest) {
   const auto word = rest.substr(0, rest.find(':'));
@@ -140,10 +138,9 @@ int prctl(int option, ...) noexcept {
 }
 
 long syscall(long number, ...) noexcept {
-  std::array<long, 6> values{};
   va_list more;
   va_start(more, number);
-  for (auto& value : values) value = va_arg(more, long);
+  const auto values = dblock::test::words_of(more);
   va_end(more);
   if (number == SYS_pidfd_open && fails("pidfd_open")) return -1;
   return real<long(long, ...)>("syscall")(number, values[0], values[1], values[2], values[3], values[4],

@@ -22,17 +22,16 @@
 #include <cstdlib>
 #include <ctime>
 
+#include "support/preloaded.hpp"
+
 namespace {
+
+using dblock::test::real;
 
 using Nanos = std::int64_t;
 constexpr Nanos k_second = 1'000'000'000;
 constexpr Nanos k_never = INT64_MAX;
 constexpr long k_mask_size = 8;  // of the kernel's signal mask, in bytes
-
-template <typename Function>
-Function* real(const char* name) {
-  return reinterpret_cast<Function*>(::dlsym(RTLD_NEXT, name));
-}
 
 long call_system(long number, long a = 0, long b = 0, long c = 0, long d = 0, long e = 0, long f = 0) {
   static auto* const call = real<long(long, ...)>("syscall");
@@ -148,10 +147,9 @@ time_t time(time_t* where) noexcept {
 }
 
 long syscall(long number, ...) noexcept {
-  std::array<long, 6> values{};
   va_list more;
   va_start(more, number);
-  for (auto& value : values) value = va_arg(more, long);
+  const auto values = dblock::test::words_of(more);
   va_end(more);
   if (number == SYS_clock_gettime)
     return read_clock(static_cast<clockid_t>(values[0]), reinterpret_cast<timespec*>(values[1]));

@@ -9,8 +9,6 @@
 #include <cstring>
 #include <stdexcept>
 
-#include "support/config.hpp"
-
 namespace dblock::test {
 namespace {
 
@@ -140,7 +138,7 @@ const char* to_string(Harm harm) {
   return "";
 }
 
-std::vector<HarmedPacket> cuts_of(const std::vector<Packet>& packets) {
+std::vector<HarmedPacket> cuts_of(const std::vector<Packet>& packets, bool each) {
   const auto goes_on =
       [&](std::size_t i) {  // packet i of the server is followed by another of the same reply
         return i + 1 < packets.size() && !packets[i].from_client && !packets[i + 1].from_client &&
@@ -153,7 +151,7 @@ std::vector<HarmedPacket> cuts_of(const std::vector<Packet>& packets) {
     if (begins) ++connections;
     if (begins || packets[i].from_client) cuts.push_back({Harm::cut_before, i});
     const bool is_third_or_later = i >= 2 && goes_on(i - 2) && goes_on(i - 1);
-    if (full_run() || !is_third_or_later || !goes_on(i)) cuts.push_back({Harm::cut_after, i});
+    if (each || !is_third_or_later || !goes_on(i)) cuts.push_back({Harm::cut_after, i});
   }
   return cuts;
 }

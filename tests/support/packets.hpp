@@ -58,7 +58,7 @@ struct HarmedPacket {
 };
 // The cuts that differ for dblock. To cut before a packet of the server is to cut after the connection's
 // packet before it, if there is one. Within a reply the first packet, the second and the last stand for all
-// (DBLOCK_TEST_FULL=1: each counts): whoever reads it has some of a result, and no end.
-[[nodiscard]] std::vector<HarmedPacket> cuts_of(const std::vector<Packet>& packets);
+// (`each`: each counts): whoever reads it has some of a result, and no end.
+[[nodiscard]] std::vector<HarmedPacket> cuts_of(const std::vector<Packet>& packets, bool each);
 
 }  // namespace dblock::test

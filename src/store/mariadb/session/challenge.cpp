@@ -30,10 +30,14 @@ std::uint64_t draw() {
   return bits & k_number_bits;
 }
 
+bool is_mariadb(MYSQL* handle) {
+  return api().mariadb_connection(handle) != 0;
+}
+
 // What the server is sent: it adds its answers to the number.
-std::string sent(std::uint64_t number, Ask ask) {
+std::string sent(MYSQL* handle, std::uint64_t number) {
   const auto log = std::to_string(number) + "+(" + std::string(k_logs_statements) + ")";
-  return ask == Ask::log ? log : log + "+2*" + std::string(k_has_group_plugin);
+  return is_mariadb(handle) ? log : log + "+2*" + std::string(k_has_group_plugin);
 }
 
 // What an answer with this text means, if it answers the number.
@@ -74,14 +78,14 @@ bool send(MYSQL* handle, const std::string& sql) {
 
 }  // namespace
 
-std::expected<Challenged, ServerError> send_with_challenge(MYSQL* handle, const std::string& set, Ask ask) {
+std::expected<Challenged, ServerError> send_with_challenge(MYSQL* handle, const std::string& set) {
   const std::uint64_t number = draw();
   const std::string assignments = ",session_track_system_variables='" + std::string(k_variable) + "'," +
-                                  std::string(k_variable) + "=" + sent(number, ask);
+                                  std::string(k_variable) + "=" + sent(handle, number);
   if (!send(handle, set + assignments)) return std::unexpected(last_error(handle));
   if (const auto answer = answer_by_tracking(handle, number)) return *answer;
   const std::uint64_t another = draw();
-  if (!send(handle, "SELECT " + sent(another, ask))) return std::unexpected(last_error(handle));
+  if (!send(handle, "SELECT " + sent(handle, another))) return std::unexpected(last_error(handle));
   if (const auto answer = answered(handle, another)) return *answer;
   return std::unexpected(ServerError{
       0,
@@ -90,8 +94,7 @@ std::expected<Challenged, ServerError> send_with_challenge(MYSQL* handle, const 
 }
 
 std::expected<Challenged, ServerError> set_up_bare(MYSQL* handle) {
-  const bool is_mariadb = api().mariadb_connection(handle) != 0;
-  return send_with_challenge(handle, session_basics(is_mariadb), is_mariadb ? Ask::log : Ask::log_and_group);
+  return send_with_challenge(handle, session_basics(is_mariadb(handle)));
 }
 
 }  // namespace dblock::store::mariadb

@@ -26,15 +26,9 @@ struct Challenged {
   // must mean the same on a replica, so none may ask which server it runs on. The reply holds the number plus
   // one then.
   bool logs_statements = false;
-  // MySQL's plugin for group replication is loaded. The reply holds the number plus two then. False where
-  // nobody asked.
+  // MySQL's plugin for group replication is loaded. The reply holds the number plus two then. False on
+  // MariaDB, which is not asked.
   bool has_group_plugin = false;
-};
-
-// What the reply is to tell besides the number.
-enum class Ask {
-  log,            // whether the server logs statements
-  log_and_group,  // and whether it has the plugin. REQUIRES: the server is MySQL.
 };
 
 // Sends `set` with the challenge appended. `set` is a list of assignments that begins with SET and ends under
@@ -42,7 +36,7 @@ enum class Ask {
 // words; if the reply does not hold the number, dblock's words with error 0. REQUIRES: a session that is
 // logged in.
 [[nodiscard]] std::expected<Challenged, ServerError> send_with_challenge(MYSQL* handle,
-                                                                         const std::string& set, Ask ask);
+                                                                         const std::string& set);
 
 // Makes a session that is logged in a bare one, fit for reading: sends session_basics() with the challenge.
 [[nodiscard]] std::expected<Challenged, ServerError> set_up_bare(MYSQL* handle);

@@ -98,8 +98,7 @@ inline constexpr std::array k_known{
     // member's transaction came first, but the number does not tell.
     Known{3781, Errc::unreachable},  // a new primary applies its backlog
     Known{3782, Errc::unreachable},
-    Known{3797, Errc::unreachable},  // group_replication_consistency=BEFORE; see k_not_caught_up
-    Known{3798, Errc::unreachable},  // … =AFTER, of another transaction
+    Known{3798, Errc::unreachable},  // group_replication_consistency=AFTER, of another transaction
     Known{4094, Errc::unreachable},  // the group changes its primary
     // The server refused the statement itself: a bug in dblock, or a table changed by hand. Nothing was done.
     Known{k_null_refused, Errc::internal},

@@ -161,9 +161,8 @@ Connection::ServerResult Connection::set_up(bool to_write) {
 Connection::ServerResult Connection::send_setup(const SessionOptions& options, const lease::OwnerId* own) {
   const auto sent = [&]() -> ServerResult {
     sent_at_ = std::chrono::steady_clock::now();
-    auto done =
-        send_with_challenge(handle_.get(), setup_statement(is_mariadb(), options, check_, own, knows_galera_),
-                            is_mariadb() ? Ask::log : Ask::log_and_group);
+    auto done = send_with_challenge(handle_.get(),
+                                    setup_statement(is_mariadb(), options, check_, own, knows_galera_));
     if (!done) return std::unexpected(wrong_host_error(std::move(done.error())));
     marks_ = done->number / 4;  // whose last two bits are not random
     logs_statements_ = done->logs_statements;
