@@ -96,6 +96,15 @@ class Sweep {
     return std::chrono::steady_clock::now() - trial.begun > length;
   }
   Finished direct(const Words& words) { return dblock(database_, words); }
+  // The owner of a lease that `acquire` takes. A machine that stands still for a whole lease makes it fail,
+  // and it is tried again.
+  std::string owner_of_new(const Words& acquire) {
+    Finished held;
+    do held = direct(with(acquire, {"--wait", "20s"}));
+    while (held.exit == exited(76));
+    if (held.exit != exited(0)) throw std::runtime_error("no lease to begin with: " + held.err);
+    return held.out.substr(0, held.out.find('\n'));
+  }
   template <typename Ask>
   auto ask(Ask&& question) {
     const std::lock_guard lock(mutex_);
@@ -234,8 +243,7 @@ class Expired : public RunSweep {
 class Contended : public RunSweep {
   using RunSweep::RunSweep;
   void set_up(Trial& trial) override {
-    const auto held = direct({"acquire", "--key", trial.key, "--ttl", "60s"});
-    trial.owner = held.out.substr(0, held.out.find('\n'));
+    trial.owner = owner_of_new({"acquire", "--key", trial.key, "--ttl", "60s"});
   }
   [[nodiscard]] Words command(const Trial& trial) const override {
     const Spawn direct = spawn({"release", "--key", trial.key, "--owner", trial.owner});
@@ -357,8 +365,7 @@ class Acquire : public Sweep {
 class Renew : public Sweep {
   using Sweep::Sweep;
   void set_up(Trial& trial) override {
-    const auto held = direct(with({"acquire", "--key", trial.key}, lease_options()));
-    trial.owner = held.out.substr(0, held.out.find('\n'));
+    trial.owner = owner_of_new(with({"acquire", "--key", trial.key}, lease_options()));
   }
   [[nodiscard]] Words command(const Trial& trial) const override {
     return {"renew", "--key", trial.key, "--owner", trial.owner, "--ttl", "3s"};
@@ -379,8 +386,7 @@ class Renew : public Sweep {
 class Release : public Sweep {
   using Sweep::Sweep;
   void set_up(Trial& trial) override {
-    const auto held = direct(with({"acquire", "--key", trial.key}, lease_options()));
-    trial.owner = held.out.substr(0, held.out.find('\n'));
+    trial.owner = owner_of_new(with({"acquire", "--key", trial.key}, lease_options()));
   }
   [[nodiscard]] Words command(const Trial& trial) const override {
     return {"release", "--key", trial.key, "--owner", trial.owner};

@@ -127,6 +127,32 @@ void Group::rejoin_if_out(int node) const {
   root.sql(k_start);
 }
 
+// What the node's threads are at, where one does not get on.
+std::string Group::at_work(int node) const {
+  std::string found;
+  auto root = sql(node);
+  for (const char* const question :
+       {"SELECT id, user, command, time, COALESCE(state, ''), COALESCE(LEFT(info, 200), '') "
+        "FROM information_schema.processlist",
+        "SELECT channel_name, worker_id, service_state, applying_transaction, last_error_message "
+        "FROM performance_schema.replication_applier_status_by_worker",
+        "SELECT channel_name, service_state, last_error_message "
+        "FROM performance_schema.replication_connection_status",
+        "SELECT waiting_pid, waiting_query, blocking_pid, blocking_query FROM sys.innodb_lock_waits",
+        "SELECT object_type, object_schema, object_name, lock_type, lock_status, owner_thread_id "
+        "FROM performance_schema.metadata_locks WHERE lock_status='PENDING' OR object_type='GLOBAL'"}) {
+    try {
+      for (const auto& row : root.sql(question)) {
+        for (const auto& value : row) found += value + " | ";
+        found += "\n";
+      }
+    } catch (const SqlError& error) {
+      found += std::string(error.what()) + "\n";
+    }
+  }
+  return found;
+}
+
 void Group::await_rejoined(int node) {
   std::string said;
   const auto all_online = [&] {
@@ -145,7 +171,8 @@ void Group::await_rejoined(int node) {
     }
   };
   if (!wait_until(all_online, 2 * k_patience))
-    throw std::runtime_error("node " + std::to_string(node) + " has not rejoined: " + said + log_of(node));
+    throw std::runtime_error("node " + std::to_string(node) + " has not rejoined: " + said + log_of(node) +
+                             "\n" + at_work(node));
 }
 
 // Its former life must be gone from the group.

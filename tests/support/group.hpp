@@ -49,6 +49,7 @@ class Group final : public Nodes {
   void rejoin_if_out(int node) const;
   // "ONLINE", "ERROR"…, by what the node says of itself.
   [[nodiscard]] std::string own_state(int node) const;
+  [[nodiscard]] std::string at_work(int node) const;
   void await_answer(int node);
   void join(int node);
   void await_thrown_out(int node);
