@@ -96,13 +96,17 @@ class Sweep {
     return std::chrono::steady_clock::now() - trial.begun > length;
   }
   Finished direct(const Words& words) { return dblock(database_, words); }
-  // The owner of a lease that `acquire` takes. A machine that stands still for a whole lease makes it fail,
-  // and it is tried again.
+  // The owner of a lease that `acquire` takes. A machine that stands still for a whole lease, or for as long
+  // as a login may take, makes it fail, and it is tried again.
   std::string owner_of_new(const Words& acquire) {
     Finished held;
-    do held = direct(with(acquire, {"--wait", "20s"}));
-    while (held.exit == exited(76));
-    if (held.exit != exited(0)) throw std::runtime_error("no lease to begin with: " + held.err);
+    const bool taken = wait_until(
+        [&] {
+          held = direct(acquire);
+          return held.exit == exited(0);
+        },
+        60s * slowness());
+    if (!taken) throw std::runtime_error("no lease to begin with: " + held.err);
     return held.out.substr(0, held.out.find('\n'));
   }
   template <typename Ask>
