@@ -1,9 +1,10 @@
 // dblock_campaign [--seed N] [--duration D] [--clients N] [--keys N] [--ttl D] [--margin D] [--hold D]
-//                 [--sharing PERCENT] [--store mariadb|sqlite] [--clock none|within|beyond] [--faults
-//                 all|none|KIND] [--keep DIRECTORY]
+//                 [--sharing PERCENT] [--store server|sqlite|galera|group|multi_primary] [--clock
+//                 none|within|beyond] [--faults all|none|KIND] [--keep DIRECTORY]
 // Clients use locks while everything fails; then the history is judged. Exit 0: it was a history that a lock
 // may have, and enough had happened in it to say so. 1: a violation. 2: too little happened. 64: usage.
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -15,6 +16,7 @@
 #include <optional>
 #include <sstream>
 #include <stdexcept>
+#include <string_view>
 #include <thread>
 
 #include "campaign/client.hpp"
@@ -27,6 +29,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
+constexpr std::array<std::string_view, 5> k_stores{"server", "sqlite", "galera", "group", "multi_primary"};
 constexpr milliseconds k_time_to_heal = 5s;
 // Much less than an idle machine does, and more than a campaign does in which nothing happens.
 constexpr double k_share_of_speed = 0.05;
@@ -310,7 +313,7 @@ Options parse(int argc, char** argv) {
       options.hold = duration_of(value);
     else if (name == "--sharing")
       options.sharing = std::stoi(value);
-    else if (name == "--store" && (value == "mariadb" || value == "sqlite"))
+    else if (name == "--store" && std::ranges::count(k_stores, value) > 0)
       options.store = value;
     else if (name == "--clock" && (value == "none" || value == "within" || value == "beyond"))
       options.clock = value;
@@ -321,7 +324,7 @@ Options parse(int argc, char** argv) {
     else
       throw std::invalid_argument("not understood: " + name + " " + value);
   }
-  if (options.store == "sqlite") options.clock = "none";
+  if (options.store != "server") options.clock = "none";
   return options;
 }
 

@@ -7,15 +7,14 @@
 #include <atomic>
 #include <cstdlib>
 #include <fstream>
-#include <set>
 #include <stdexcept>
 #include <thread>
 
-#include "support/database.hpp"
+#include "campaign/nodes_stage.hpp"
+#include "campaign/proxied_stage.hpp"
 #include "support/local_file.hpp"
 #include "support/privilege.hpp"
 #include "support/proc_tree.hpp"
-#include "support/proxy.hpp"
 
 namespace dblock::campaign {
 namespace {
@@ -23,19 +22,6 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr int k_proxies = 4;
-
-// Short ones more often than long ones.
-milliseconds some_time(Random& random, milliseconds least, milliseconds most) {
-  const double share = static_cast<double>(random() % 1000) / 1000;
-  return least + milliseconds(static_cast<int>(share * share * static_cast<double>((most - least).count())));
-}
-
-std::vector<PlaceSeen> places_in(const std::vector<test::Row>& rows) {
-  std::vector<PlaceSeen> places;
-  for (const test::Row& row : rows)
-    places.push_back({row.at(0), row.at(1), std::chrono::microseconds(std::stoll(row.at(2)))});
-  return places;
-}
 
 // The server's clock, moved by a file that libfaketime reads.
 class ServerClock {
@@ -75,204 +61,67 @@ class ServerClock {
   milliseconds furthest_{0};
 };
 
-class ServerStage final : public Stage {
+// Before the database on it.
+struct OneServer {
+  explicit OneServer(const Options& options) : clock(options, options.directory) {}
+  ServerClock clock;
+  test::Server server{{"--innodb-flush-log-at-trx-commit=1"}};
+};
+
+class ServerStage final : private OneServer, public ProxiedStage {
  public:
   ServerStage(const Options& options, const History& history)
-      : options_(options),
-        history_(history),
-        clock_(options, options.directory),
-        server_({"--innodb-flush-log-at-trx-commit=1"}),
-        database_(server_.address()),
-        looks_(server_.address(), "root", database_.name()) {
-    for (int i = 0; i < k_proxies; ++i) proxies_.push_back(std::make_unique<test::Proxy>(server_.address()));
-    database_.sql("CREATE TABLE campaign_store (lock_key VARBINARY(255) PRIMARY KEY, token BIGINT NOT NULL)");
-    for (int i = 0; i < options_.keys; ++i)
-      database_.sql("INSERT INTO campaign_store VALUES ('k" + std::to_string(i) + "', 0)");
-    application_ = database_.application_account();
-    database_.sql("GRANT SELECT, UPDATE ON campaign_store TO " + application_ + "@'%'");
+      : OneServer(options), ProxiedStage(options, history, std::vector(k_proxies, server.address())) {
+    const auto stepped = std::bind_front(&ServerStage::step_clock, this);
+    add({{"kill server", std::bind_front(&ServerStage::kill_server, this)},
+         {"freeze server", std::bind_front(&ServerStage::freeze_server, this)},
+         {"step clock", stepped},
+         {"step clock", stepped},
+         {"late replies then silence", std::bind_front(&ServerStage::late_then_silent, this)}});
   }
 
-  [[nodiscard]] int groups() const override { return k_proxies; }
-  [[nodiscard]] std::string url(int group) const override {
-    return proxies_[static_cast<std::size_t>(group)]->url(database_.name());
-  }
-  [[nodiscard]] std::string application_url(int group) const override {
-    return proxies_[static_cast<std::size_t>(group)]->url(database_.name(), application_);
-  }
-  [[nodiscard]] long long token(const std::string& key) override {
-    return database_.number("SELECT token FROM dblock_lock WHERE slot=0 AND lock_key=" + test::sql_hex(key));
-  }
-  [[nodiscard]] long long holders(const std::string& key) override {
-    const std::string where = " WHERE lock_value IS NOT NULL AND lock_key=" + test::sql_hex(key);
-    return database_.number("SELECT COUNT(*) FROM dblock_lock" + where);
-  }
-
-  // A place that the lock's row does not tell of yet, common grants do not know of.
-  [[nodiscard]] std::vector<PlaceSeen> places() override {
-    return places_in(looks_.sql(
-        "SELECT place.lock_key, owner_id, TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(6), LEAST(seen_until, "
-        "lease.line_until)) AS counts_for FROM dblock_waiter AS place JOIN dblock_lock AS lease ON "
-        "lease.lock_key=place.lock_key AND lease.slot=0 WHERE place.mode='exclusive' AND line='fifo' HAVING "
-        "counts_for>0"));
-  }
-
-  void heal() override { clock_.step_to_the_end(); }
-
-  [[nodiscard]] std::optional<Trouble> trouble(Random& random) override {
-    for (const auto& proxy : proxies_) proxy->forget_statements();
-    std::vector<Kind> kinds;
-    for (const Kind& kind : k_wheel) {
-      if (wanted(options_, kind.name)) kinds.push_back(kind);
-    }
-    const auto draw = random();
-    const auto length = some_time(random, options_.ttl / 6, options_.ttl * 3);
-    const int group = static_cast<int>(random() % k_proxies);
-    if (kinds.empty()) return std::nullopt;
-    return (this->*kinds[draw % kinds.size()].make)(random, group, length);
-  }
+  void heal() override { clock.step_to_the_end(); }
 
  private:
-  struct Kind {
-    const char* name;
-    std::optional<Trouble> (ServerStage::*make)(Random&, int group, milliseconds length);
-  };
-  static const std::vector<Kind> k_wheel;
-
-  void dark(Nanos from, int group) const {
-    history_.add({.kind = "dark", .t = from, .until = now(), .group = group});
-  }
-  test::Proxy& proxy(int group) { return *proxies_[static_cast<std::size_t>(group)]; }
-
-  // Nothing while this proxy or the server has trouble already. `over` is told since when.
-  std::optional<Trouble> begin(const std::string& what, int where, milliseconds length,
-                               const std::function<void()>& act, std::function<void(Nanos)> over) {
-    if (!busy_.insert(where).second) return std::nullopt;
-    act();
-    return Trouble{what, length, [this, where, from = now(), over = std::move(over)] {
-                     over(from);
-                     busy_.erase(where);
-                   }};
-  }
-
   std::optional<Trouble> kill_server(Random&, int, milliseconds length) {
     return begin(
-        "kill server", k_server, length / 4, [&] { server_.stop_hard(); },
+        "kill server", k_server, length / 4, [&] { server.stop_hard(); },
         [this](Nanos from) {
           dark(from, k_everyone);
-          server_.start();
+          server.start();
         });
   }
 
   std::optional<Trouble> freeze_server(Random&, int, milliseconds length) {
     return begin(
-        "freeze server", k_server, length, [&] { server_.freeze(); },
+        "freeze server", k_server, length, [&] { server.freeze(); },
         [this](Nanos from) {
           dark(from, k_everyone);
-          server_.thaw();
+          server.thaw();
         });
   }
 
   std::optional<Trouble> step_clock(Random& random, int, milliseconds) {
-    if (!clock_.can_step()) return std::nullopt;
-    clock_.step(random);
+    if (!clock.can_step()) return std::nullopt;
+    clock.step(random);
     return Trouble{"step clock", 0ms, [] {}};
-  }
-
-  std::optional<Trouble> cut_connections(Random&, int group, milliseconds) {
-    return begin(
-        "cut connections", group, 0ms, [&] { proxy(group).cut_all(); }, [](Nanos) {});
-  }
-
-  std::optional<Trouble> refuse(Random&, int group, milliseconds length) {
-    return begin(
-        "refuse connections", group, length,
-        [&] {
-          proxy(group).refuse(true);
-          proxy(group).cut_all();
-        },
-        [this, group](Nanos) { proxy(group).refuse(false); });
-  }
-
-  std::optional<Trouble> slow_down(Random& random, int group, milliseconds length) {
-    const auto delay = some_time(random, 2ms, 200ms);
-    return begin(
-        "delays", group, length, [&] { proxy(group).delay(delay); },
-        [this, group](Nanos) { proxy(group).delay(0ms); });
-  }
-
-  std::optional<Trouble> stall(Random&, int group, milliseconds length) {
-    return begin(
-        "stall", group, length, [&] { proxy(group).stall(); },
-        [this, group](Nanos from) {
-          dark(from, group);
-          proxy(group).resume();
-        });
-  }
-
-  // Whatever is asked about the locks next is done by the server and its answer thrown away …
-  std::optional<Trouble> lose_replies(Random& random, int group, milliseconds length) {
-    return lose(random, group, length, test::Proxy::Cut::before_reply, "lost replies");
-  }
-  // … or never gets there.
-  std::optional<Trouble> lose_statements(Random& random, int group, milliseconds length) {
-    return lose(random, group, length, test::Proxy::Cut::before_statement, "lost statements");
-  }
-  std::optional<Trouble> lose(Random& random, int group, milliseconds length, test::Proxy::Cut how,
-                              const std::string& what) {
-    const int times = 1 + static_cast<int>(random() % 3);
-    const auto cut = [this, group, how](int count) { proxy(group).cut(how, changes_locks, count); };
-    return begin(
-        what, group, length / 3, [&] { cut(times); }, [cut](Nanos) { cut(0); });
   }
 
   // Replies are under way for most of a TTL when the server falls silent: whoever counts his lease from the
   // reply believes in it for too long.
   std::optional<Trouble> late_then_silent(Random&, int group, milliseconds) {
     if (busy_.contains(k_server) || !busy_.insert(group).second) return std::nullopt;
-    proxy(group).delay(options_.ttl * 3 / 5);
-    test::pause_for(options_.ttl / 6);
+    proxy(group).delay(options().ttl * 3 / 5);
+    test::pause_for(options().ttl / 6);
     return begin(
-        "late replies then silence", k_server, options_.ttl * 3, [&] { server_.freeze(); },
+        "late replies then silence", k_server, options().ttl * 3, [&] { server.freeze(); },
         [this, group](Nanos from) {
           dark(from, k_everyone);
           proxy(group).delay(0ms);
-          server_.thaw();
+          server.thaw();
           busy_.erase(group);
         });
   }
-
-  static constexpr int k_server = -1;    // among the busy
-  static constexpr int k_everyone = -1;  // concerned by a dark
-  static bool changes_locks(const std::string& statement) {
-    return statement.find("UPDATE dblock_") != std::string::npos || statement.starts_with("CALL dblock_");
-  }
-  const Options& options_;
-  const History& history_;
-  ServerClock clock_;
-  test::Server server_;
-  test::ServerDatabase database_;
-  test::Connection looks_;
-  std::string application_;  // the account
-  std::vector<std::unique_ptr<test::Proxy>> proxies_;
-  std::set<int> busy_;  // proxies that have trouble already, or the server
-};
-
-// As often as they are named.
-const std::vector<ServerStage::Kind> ServerStage::k_wheel{
-    {"kill server", &ServerStage::kill_server},
-    {"freeze server", &ServerStage::freeze_server},
-    {"step clock", &ServerStage::step_clock},
-    {"step clock", &ServerStage::step_clock},
-    {"cut connections", &ServerStage::cut_connections},
-    {"cut connections", &ServerStage::cut_connections},
-    {"refuse connections", &ServerStage::refuse},
-    {"delays", &ServerStage::slow_down},
-    {"stall", &ServerStage::stall},
-    {"stall", &ServerStage::stall},
-    {"lost replies", &ServerStage::lose_replies},
-    {"lost replies", &ServerStage::lose_replies},
-    {"lost statements", &ServerStage::lose_statements},
-    {"late replies then silence", &ServerStage::late_then_silent},
 };
 
 // Holds the file's write lock, once it has got it. On a thread of its own: who has the lock may be a process
@@ -357,7 +206,8 @@ milliseconds largest_step(const Options& options) {
 }
 
 std::unique_ptr<Stage> make_stage(const Options& options, const History& history) {
-  if (options.store == "mariadb") return std::make_unique<ServerStage>(options, history);
+  if (options.store == "server") return std::make_unique<ServerStage>(options, history);
+  if (options.store != "sqlite") return make_nodes_stage(options, history);
   ::setenv("DBLOCK_TEST_STORE", "sqlite", 1);
   return std::make_unique<LocalStage>(options, history);
 }

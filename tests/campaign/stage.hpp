@@ -20,9 +20,9 @@ struct Options {
   milliseconds ttl{3000};
   milliseconds margin{2000};
   milliseconds hold{2000};
-  int sharing = 35;  // percent of what is no application's that readers and holders of slots do
-  std::string store = "mariadb";
-  std::string clock = "within";       // none, within, beyond the margin
+  int sharing = 35;              // percent of what is no application's that readers and holders of slots do
+  std::string store = "server";  // or sqlite, galera, group, multi_primary
+  std::string clock = "within";  // none, within, beyond the margin
   std::vector<std::string> faults{};  // their names; empty: all there are
   std::string directory;
 };

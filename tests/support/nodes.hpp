@@ -55,7 +55,7 @@ class Nodes {
     std::vector<std::string> env;
     std::unique_ptr<Process> process;
   };
-  static constexpr milliseconds k_patience = 60s;
+  static constexpr milliseconds k_patience = 120s;
 
   // `user`: the servers run as this one. Each node has this many ports in a row: for clients, for the group…
   Nodes(std::optional<uid_t> user, int ports_a_node);
