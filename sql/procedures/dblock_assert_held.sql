@@ -39,8 +39,11 @@ BEGIN
   {refuse_read_only}
   {refuse_outside_group}
 
-  -- The server counts a rollback to a savepoint once for each storage engine that the transaction had read or written
-  -- before the savepoint. Where no transaction is open there is no savepoint, and nothing would stay locked.
+  -- The server counts a rollback to a savepoint once for each storage engine that was part of the transaction at the
+  -- savepoint. There are two, one before a read of the fence and one after it. If the read is what made InnoDB a part,
+  -- the second counts one more than the first, and the sum is odd. (The log of a Galera node is a part from the
+  -- beginning, in a session that has written before.) Where no transaction is open there is no savepoint, and nothing
+  -- would stay locked.
   {undone_to_savepoints}
   SET v_undone_before = v_undone;
   SAVEPOINT dblock_asserts;
@@ -48,12 +51,14 @@ BEGIN
     DECLARE EXIT HANDLER FOR 1305 SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'dblock: no transaction is open, so this call would protect nothing; call it in the transaction that writes';
     ROLLBACK TO SAVEPOINT dblock_asserts;
   END;
-  {undone_to_savepoints}
-  SET v_is_first = v_undone = v_undone_before;
 
   -- A transaction whose snapshot is older than the grant is refused: what it reads may be older than the last holder's
   -- work. There is one message for smaller and greater tokens: with two, fifty calls would tell what the token is.
   SELECT MAX(slot) INTO v_slot FROM dblock_fence USE INDEX (PRIMARY) WHERE lock_key = v_key AND token = p_token AND token > 0;
+  SAVEPOINT dblock_has_read;
+  ROLLBACK TO SAVEPOINT dblock_has_read;
+  {undone_to_savepoints}
+  SET v_is_first = (v_undone - v_undone_before) % 2 = 1;
   IF v_slot IS NULL THEN
     SET v_why = {granted_again};
   ELSEIF v_is_first THEN

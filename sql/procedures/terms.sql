@@ -3,7 +3,7 @@
 -- procedure's variable v_name. A comment of MariaDB (M!) or of MySQL (!50701) holds what only that server reads.
 
 -- {version} The version of all procedures. A change of any of them raises it, and `dblock migrate` then replaces them.
-17
+18
 
 -- {variables} What the statements take and most procedures do not ask for. The lock's own row is the only
 -- row, since an application takes the whole lock.

@@ -68,10 +68,9 @@ class NodesStage final : private ThreeNodes, public ProxiedStage {
  public:
   NodesStage(const Options& options, const History& history)
       : ThreeNodes(options.store),
-        ProxiedStage(options, history, addresses(),
+        ProxiedStage(options, history, addresses(), options.store == "group",
                      options.store == "galera" ? "SET SESSION wsrep_sync_wait=15"
-                                               : "SET SESSION group_replication_consistency='BEFORE'"),
-        finds_primary_(options.store == "group") {
+                                               : "SET SESSION group_replication_consistency='BEFORE'") {
     nodes->catch_up(database());
     const auto node = [](int group) { return group + 1; };
     const auto in_trouble = [this, node](const char* what, void (Nodes::*act)(int), void (Nodes::*end)(int)) {
@@ -86,20 +85,6 @@ class NodesStage final : private ThreeNodes, public ProxiedStage {
          in_trouble("isolate node", &Nodes::isolate, &Nodes::heal)});
   }
 
-  [[nodiscard]] std::string url(int group) const override {
-    if (!finds_primary_) return ProxiedStage::url(group);
-    std::string all = ProxiedStage::url(0);
-    for (int other = 1; other < groups(); ++other) {
-      const std::string one = proxy(other).url("");
-      const auto host = one.find('@') + 1;
-      all.insert(all.rfind('/'), "," + one.substr(host, one.rfind('/') - host));
-    }
-    return all;
-  }
-  // The tests' application knows one host.
-  [[nodiscard]] std::string application_url(int group) const override {
-    return finds_primary_ ? "" : ProxiedStage::application_url(group);
-  }
   [[nodiscard]] std::optional<Trouble> trouble(Random& random) override {
     if (rejoining_.valid() && rejoining_.wait_for(milliseconds(0)) == std::future_status::ready) {
       rejoining_.get();
@@ -118,7 +103,7 @@ class NodesStage final : private ThreeNodes, public ProxiedStage {
     if (!busy_.insert(k_server).second) return std::nullopt;
     act();
     return Trouble{what, length, [this, group, from = now(), end = std::move(end)] {
-                     if (!finds_primary_) dark(from, group);
+                     dark(from, group);
                      rejoining_ = worker_.start([this, group, end] {
                        end();
                        nodes->await_rejoined(group + 1);
@@ -126,7 +111,6 @@ class NodesStage final : private ThreeNodes, public ProxiedStage {
                    }};
   }
 
-  const bool finds_primary_;
   std::future<void> rejoining_;
   Worker worker_;
 };

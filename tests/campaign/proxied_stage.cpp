@@ -14,11 +14,12 @@ bool changes_locks(const std::string& statement) {
 }  // namespace
 
 ProxiedStage::ProxiedStage(const Options& options, const History& history,
-                           const std::vector<test::ServerAddress>& servers, std::string newest)
+                           const std::vector<test::ServerAddress>& servers, bool all_ways, std::string newest)
     : options_(options),
       history_(history),
       database_(servers.front()),
       looks_(servers.front(), "root", database_.name()),
+      all_ways_(all_ways),
       newest_(std::move(newest)) {
   for (const auto& server : servers) proxies_.push_back(std::make_unique<test::Proxy>(server));
   database_.sql("CREATE TABLE campaign_store (lock_key VARBINARY(255) PRIMARY KEY, token BIGINT NOT NULL)");
@@ -50,6 +51,16 @@ ProxiedStage::ProxiedStage(const Options& options, const History& history,
        {"lost replies", lose_replies},
        {"lost replies", lose_replies},
        {"lost statements", lose_statements}});
+}
+
+std::string ProxiedStage::url(int group) const {
+  std::string all = proxy(group).url(database_.name());
+  for (int other = 0; other < groups() && all_ways_; ++other) {
+    const std::string one = proxy(other).url("");
+    const auto host = one.find('@') + 1;
+    if (other != group) all.insert(all.rfind('/'), "," + one.substr(host, one.rfind('/') - host));
+  }
+  return all;
 }
 
 void ProxiedStage::add(const std::vector<Kind>& kinds) {

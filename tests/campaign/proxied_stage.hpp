@@ -17,15 +17,17 @@ namespace dblock::campaign {
 
 class ProxiedStage : public Stage {
  public:
-  // The servers by group of clients. `newest`: what a session sends so that it reads all that has been
-  // acknowledged, or "".
+  // The servers by group of clients. `all_ways`: each client goes through any of the proxies, instead of that
+  // of its group. `newest`: what a session sends so that it reads all that has been acknowledged, or "".
   ProxiedStage(const Options& options, const History& history,
-               const std::vector<test::ServerAddress>& servers, std::string newest = "");
+               const std::vector<test::ServerAddress>& servers, bool all_ways = false,
+               std::string newest = "");
 
   [[nodiscard]] int groups() const override { return static_cast<int>(proxies_.size()); }
-  [[nodiscard]] std::string url(int group) const override { return proxy(group).url(database_.name()); }
+  [[nodiscard]] std::string url(int group) const override;
+  // The tests' application knows one host.
   [[nodiscard]] std::string application_url(int group) const override {
-    return proxy(group).url(database_.name(), application_);
+    return all_ways_ ? "" : proxy(group).url(database_.name(), application_);
   }
   [[nodiscard]] long long token(const std::string& key) override;
   [[nodiscard]] long long holders(const std::string& key) override;
@@ -43,9 +45,9 @@ class ProxiedStage : public Stage {
   // Nothing while this group or the server has trouble already. `over` is told since when.
   std::optional<Trouble> begin(const std::string& what, int where, milliseconds length,
                                const std::function<void()>& act, std::function<void(Nanos)> over);
-  // From `from` to now no renewal of this group's was done.
+  // From `from` to now no renewal of this group's was done. Not where all have every way.
   void dark(Nanos from, int group) const {
-    history_.add({.kind = "dark", .t = from, .until = now(), .group = group});
+    if (!all_ways_) history_.add({.kind = "dark", .t = from, .until = now(), .group = group});
   }
   [[nodiscard]] test::Proxy& proxy(int group) const { return *proxies_[static_cast<std::size_t>(group)]; }
   [[nodiscard]] const std::string& database() const { return database_.name(); }
@@ -67,6 +69,7 @@ class ProxiedStage : public Stage {
   const History& history_;
   test::ServerDatabase database_;
   test::Connection looks_;
+  const bool all_ways_;
   const std::string newest_;
   std::string application_;  // the account
   std::vector<std::unique_ptr<test::Proxy>> proxies_;

@@ -141,5 +141,35 @@ TEST_CASE("a node that lags behind lets no transaction pass whose lock was taken
   cluster.check_effects(0);
 }
 
+// What the calling transaction's session says to the call, as the first of its transaction; "" when it
+// passes.
+std::string asserted(Connection& session, const std::string& token) {
+  std::string said;
+  session.sql_in_session("START TRANSACTION");
+  try {
+    session.sql_in_session("CALL dblock_assert_held('k'," + token + ")");
+  } catch (const SqlError& error) {
+    said = error.what();
+  }
+  session.sql_in_session("ROLLBACK");
+  return said;
+}
+
+TEST_CASE("on each node a lease is refused to a transaction that was released, or has expired", "[fence]") {
+  DBLOCK_NEEDS(why_no_cluster());
+  const FencedCluster cluster;
+  const std::string released = acquire(cluster.database, 1, "60s");
+  auto session = cluster.database.cluster.sql(2);
+  session.sql("USE " + cluster.name());
+  session.sql("SET SESSION wsrep_sync_wait=15");
+  const auto token = [&] { return session.value("SELECT token FROM dblock_lock WHERE lock_key='k'"); };
+  CHECK(asserted(session, token()) == "");
+  REQUIRE(cluster.database.ask({3}, {"release", "--key", "k", "--owner", released}).exit == exited(0));
+  CHECK_THAT(asserted(session, token()), Catch::Contains("it was released"));
+  acquire(cluster.database, 1, "1s");
+  CHECK(wait_until(
+      [&] { return asserted(session, token()).find("its lease has expired") != std::string::npos; }));
+}
+
 }  // namespace
 }  // namespace dblock::test
