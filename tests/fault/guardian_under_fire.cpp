@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <iostream>
 #include <mutex>
+#include <sstream>
 
 #include "support/catch.hpp"
 #include "support/dblock.hpp"
@@ -49,9 +50,43 @@ bool replaced_its_guardian(const Process& dblock) {
   return says(dblock.err(), "dblock stopped the job itself");
 }
 
+// DBLOCK_TEST_STRIKE="worker 98 40": this step alone, so many times.
+std::vector<Step> chosen_steps() {
+  const char* const told = std::getenv("DBLOCK_TEST_STRIKE");
+  std::istringstream words(told != nullptr ? told : "");
+  std::string who;
+  Step step;
+  std::size_t times = 0;
+  if (!(words >> who >> step.number >> times)) return {};
+  step.who = who == "worker" ? Tracee::worker : who == "guardian" ? Tracee::guardian : Tracee::dblock;
+  return std::vector<Step>(times, step);
+}
+
 // Enough to keep two processors busy, though much of a trial is waiting. Where one is frozen until the lock
 // is another's, nearly all of it is.
 constexpr std::size_t k_at_once = 8, k_frozen_at_once = 32;
+
+// How long a process that a tracer has let go could have run: without the time for which the machine ran
+// others in its place.
+class OwnTime {
+ public:
+  explicit OwnTime(pid_t process) : process_(process) {}
+  [[nodiscard]] std::chrono::nanoseconds until(long long boot_ns) const {
+    return std::chrono::nanoseconds(boot_ns - begin_) - (kept_waiting_by_machine(process_) - waited_);
+  }
+
+ private:
+  pid_t process_;
+  long long begin_ = boot_nanos();
+  std::chrono::nanoseconds waited_ = kept_waiting_by_machine(process_);
+};
+
+// A machine that is busy with other work holds the tracer up, and so the run that is traced. Where the lease
+// has nearly ended before the guardian goes on, both are frozen. So a guardian whose job lived beside the
+// next holder's is to blame where it had this time of its own: the margin, the job's grace and the slack.
+milliseconds guardian_needs() {
+  return machine_delay() + 250ms;
+}
 
 class Fire {
  public:
@@ -61,20 +96,22 @@ class Fire {
 
   // Strikes at every step of each of `who`.
   void rage(const std::vector<Tracee>& who, std::size_t at_once = k_at_once) {
-    std::vector<Step> steps;
     const auto counts = count_steps();
-    for (const Tracee one : who) {
+    std::vector<Step> steps = chosen_steps();
+    const bool all = steps.empty();
+    for (const Tracee one : all ? who : std::vector<Tracee>{}) {
       const auto count = static_cast<std::size_t>(counts.at(static_cast<std::size_t>(one)));
       for (const std::size_t n : steps_of(count, static_cast<std::size_t>(slowness())))
         steps.push_back({one, static_cast<int>(n)});
     }
     const Swept swept = sweep(steps.size(), at_once, [&](std::size_t i) { return trial(steps[i]); });
     std::cout << story_.name << ": " << swept << " (steps of dblock " << counts[0] << ", its worker "
-              << counts[1] << ", the guardian " << counts[2] << "), " << with_job_ << " with a job alive\n";
+              << counts[1] << ", the guardian " << counts[2] << "), " << with_job_ << " with a job alive, "
+              << held_too_long_ << " with the guardian held too long\n";
     INFO(summary(swept.failures));
     CHECK(swept.failures.empty());
     CHECK(swept.struck > 0);
-    CHECK(with_job_ > 0);
+    if (all) CHECK(with_job_ > 0);
   }
 
  private:
@@ -147,14 +184,20 @@ class Fire {
     const bool job_alive = begun_and_not_ended(log);
     if (job_alive) ++with_job_;
     const Words job{job_binary(), "interval", log, "100", directory.file("next")};
+    // The guardian that has to stop a frozen dblock's job in time gets all the time that there is.
+    const bool guardian_first = fate_ == Fate::freeze_dblock;
+    if (guardian_first) strike(run);
+    const OwnTime guardians(run.guardian());
     Process next(dblock_spawn(database, run_words(key, {"--wait", next_wait()}, job)));
-    strike(run);
+    if (!guardian_first) strike(run);
     const long long kept_until =
         fate_ == Fate::kill_both && job_alive ? kept_until_ns(database, key, run.dblock()) : 0;
+    std::chrono::nanoseconds guardian_had{};
     if (fate_ == Fate::freeze_dblock || fate_ == Fate::freeze_both) {
       // The next one's job must live through the return of the frozen one.
       static_cast<void>(
           wait_until([&] { return begun(directory, log) || !next.running(); }, 25s * slowness()));
+      guardian_had = guardians.until(begun_at(directory, log));
       run.let_go();
     }
     const Exit next_exit = next.wait(40s * slowness());
@@ -165,6 +208,10 @@ class Fire {
     if (next_exit != exited(0) && !shut_out)
       wrong += "the next run ended with " + to_string(next_exit) + ": " + next.err();
     wrong += judge(run, exit, directory, kept_until);
+    if (!wrong.empty() && guardian_first && exit == exited(76) && guardian_had < guardian_needs()) {
+      ++held_too_long_;
+      return {.struck = false};
+    }
     if (!soon_gone(run.process())) wrong += "; somebody is left of the tree";
     if (!lease_stays && !wait_until([&] { return !has_lease(database, key); }))
       wrong += "; the lock is not free";
@@ -245,11 +292,15 @@ class Fire {
     return !intervals.empty() && intervals.back().end_ns == 0;
   }
   static bool begun(const TempDir& directory, const std::string& log) {
+    return begun_at(directory, log) != 0;
+  }
+  // The next one's job; 0: not yet.
+  static long long begun_at(const TempDir& directory, const std::string& log) {
     const pid_t pid = pid_in(directory.file("next"));
     for (const auto& one : read_intervals(log)) {
-      if (one.pid == pid) return true;
+      if (one.pid == pid) return one.begin_ns;
     }
-    return false;
+    return 0;
   }
 
   std::string told(const Step& step, TracedRun& run, const std::string& wrong) const {
@@ -280,7 +331,7 @@ class Fire {
   const Fate fate_;
   std::optional<Database> shared_;
   std::mutex mutex_;
-  std::atomic<int> keys_ = 0, with_job_ = 0;
+  std::atomic<int> keys_ = 0, with_job_ = 0, held_too_long_ = 0;
 };
 
 const std::vector<Tracee> k_everyone{Tracee::dblock, Tracee::worker, Tracee::guardian};

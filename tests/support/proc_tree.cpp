@@ -109,6 +109,13 @@ std::vector<pid_t> named(const std::string& name, std::vector<pid_t> processes) 
   return processes;
 }
 
+std::chrono::nanoseconds kept_waiting_by_machine(pid_t pid) {
+  std::istringstream in(read_file(proc_file(pid, "schedstat")));
+  long long ran = 0, waited = 0;
+  in >> ran >> waited;
+  return std::chrono::nanoseconds(waited);
+}
+
 std::vector<std::string> open_files(pid_t pid) {
   std::vector<std::string> found;
   std::error_code failed;

@@ -4,6 +4,7 @@
 
 #include <sys/types.h>
 
+#include <chrono>
 #include <string>
 #include <vector>
 
@@ -37,6 +38,9 @@ struct ProcInfo {
 // and a server answers one more question meanwhile. Waits a second at the most, in case somebody wakes it at
 // once; false then.
 bool freeze(pid_t pid);
+
+// How long the process has been ready to run while the machine ran others (/proc/PID/schedstat).
+[[nodiscard]] std::chrono::nanoseconds kept_waiting_by_machine(pid_t pid);
 
 // Targets of /proc/PID/fd/*, as "number -> target".
 [[nodiscard]] std::vector<std::string> open_files(pid_t pid);
