@@ -192,12 +192,12 @@ class Fire {
     if (!guardian_first) strike(run);
     const long long kept_until =
         fate_ == Fate::kill_both && job_alive ? kept_until_ns(database, key, run.dblock()) : 0;
-    std::chrono::nanoseconds guardian_had{};
+    auto guardian_had = std::chrono::nanoseconds::max();
     if (fate_ == Fate::freeze_dblock || fate_ == Fate::freeze_both) {
       // The next one's job must live through the return of the frozen one.
       static_cast<void>(
           wait_until([&] { return begun(directory, log) || !next.running(); }, 25s * slowness()));
-      guardian_had = guardians.until(begun_at(directory, log));
+      if (const long long at = begun_at(directory, log)) guardian_had = guardians.until(at);
       run.let_go();
     }
     const Exit next_exit = next.wait(40s * slowness());
