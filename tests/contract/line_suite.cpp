@@ -323,6 +323,19 @@ STORE_CASE("a place that is added is told of in the lock's row, whatever its req
   CHECK(t.is_behind(asks("k", "other")));
 }
 
+// A member of a replication group that lost the majority kept the reply back.
+STORE_CASE("a place whose reply was lost and that counts no more is taken again with its arrival") {
+  LineFixture t;
+  const Lease holder = t.grant(asks("k", "holder"));
+  const auto lost = t.store->stand_in_line(asks("k", "waiter"), Micros{1}, true);
+  REQUIRE(lost);
+  REQUIRE(test::wait_until([&] { return t.line("k").empty(); }));
+  const auto again = t.store->stand_in_line(asks("k", "waiter"), k_place_counts, true);
+  if (!again) FAIL(again.error().message);
+  CHECK(*again == *lost);
+  CHECK(t.line("k") == Owners{"waiter"});
+}
+
 STORE_CASE("a reader's row does not tell whether somebody waits, so a writer has its place told of",
            "[all-of-dblock]") {
   LineFixture t;

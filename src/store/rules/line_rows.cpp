@@ -56,6 +56,8 @@ Result<lease::ServerTime> take_places(LockTable& table, const lease::LeaseReques
     if (standing.arrival) continue;
     if (done.reported) standing.arrival = lease::ServerTime{Micros{static_cast<Micros::rep>(*done.reported)}};
     if (standing.arrival) continue;
+    // The place may not count any more: its reply was lost long ago.
+    DBLOCK_CHECK(table.run(Verb::keep_places, place_parameters(request, length)));
     DBLOCK_TRY(const auto places, read_line(table, request));
     const auto own = std::ranges::find(places, request.owner, &lease::Place::owner);
     if (own == places.end())
