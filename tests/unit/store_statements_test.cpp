@@ -300,6 +300,14 @@ TEST_CASE("only what is known to be undone is reported as undone", "[safety]") {
       Errc::unreachable);
 }
 
+TEST_CASE("a number of MySQL's servers above those of the client library is no broken connection") {
+  // In offline mode.
+  const auto error = make_error("cannot x", "mysql://h/d", {6400, "words"}, Phase::connect);
+  CHECK(error.code == Errc::unreachable);
+  CHECK(error.message == "cannot x on mysql://h/d: words (error 6400)");
+  CHECK(is_client_side(5013));
+}
+
 TEST_CASE("what no later try mends ends a connection for good, and what may pass does not") {
   const auto code = [](const ServerError& words, Phase phase = Phase::connect) {
     return make_error("cannot x", "mysql://h/d", words, phase).code;

@@ -19,6 +19,7 @@ constexpr std::string_view k_not_ready = "not yet prepared";
 constexpr unsigned k_first_client_error = 2000;
 constexpr unsigned k_last_client_error = 2999;
 constexpr unsigned k_first_connector_error = 5000;
+constexpr unsigned k_last_connector_error = 5999;  // MySQL's servers go on from 6000
 
 constexpr std::array k_wrong_names{k_no_database, k_name_too_long, k_wrong_database_name, k_no_text};
 // A member of a replication group begins no transaction at group_replication_consistency=BEFORE or AFTER: it
@@ -195,7 +196,7 @@ ServerError refusal_before_tls(ServerError error) {
 
 bool is_client_side(unsigned native) {
   return (native >= k_first_client_error && native <= k_last_client_error) ||
-         native >= k_first_connector_error;
+         (native >= k_first_connector_error && native <= k_last_connector_error);
 }
 
 ServerError wrong_host_error(ServerError error) {
