@@ -1,6 +1,7 @@
 // A Galera cluster, or a MySQL replication group, that falls apart: what has no majority grants nothing, and
 // nothing overlaps.
 #include <algorithm>
+#include <memory>
 #include <random>
 
 #include "cluster/runs.hpp"
@@ -113,6 +114,157 @@ TEST_CASE("a minority of a replication group grants nothing, and a crowd on all 
   check_minority(group, {"--ttl", "15s", "--kill-grace", "500ms", "--margin", "500ms"},
                  "is not an ONLINE member of its replication group");
   check_crowd(group);
+}
+
+// A line of requests that know one member alone, and of others. The member is cut off, and later a member
+// again that takes writes.
+class DividedLine {
+ public:
+  DividedLine(Group& group, int lone, const std::vector<int>& others)
+      : group_(group), database_(group, lone), lone_(lone), others_(others) {}
+
+  [[nodiscard]] ClusterDatabase& database() { return database_; }
+
+  void form() {
+    for (const char* const key : {"q", "n"}) {
+      const auto taken = database_.ask({lone_}, {"acquire", "--key", key, "--ttl", "1h"});
+      INFO(taken.err);
+      REQUIRE(taken.exit == exited(0));
+      owners_.push_back(lines(taken.out).at(0));
+    }
+    holder_ = start({lone_}, run_words("k", {"--ttl", "15s", "--kill-grace", "500ms", "--margin", "500ms"},
+                                       sleeping_job(directory_)));
+    await_file(*holder_, directory_.file("up"));
+    first_ = join({lone_}, run_words("k", k_waits, says_its_name("first")), "k");
+    Words pool{"run", "--any", "k", "--any", "q"};
+    pool_ = join({lone_}, with(with(with(pool, k_waits), {"--"}), says_its_name("pool")), "q");
+    REQUIRE(soon_in_line(database_.rows, 2));
+    const std::string held =
+        "touch " + directory_.file("second-up") + "; " + await_in_shell(directory_.file("end"));
+    second_ = join(others_, run_words("k", k_waits, sh("echo second >>" + log() + "; " + held)), "k");
+    third_ = join(others_, run_words("k", k_waits, says_its_name("third")), "k");
+    older_ = join({lone_}, run_words("n", with({"--line", "newest"}, k_waits), says_its_name("older")), "n");
+    arrived_ = database_.rows.line();
+    REQUIRE(arrived_.size() == 4);
+  }
+
+  // The others grant what the holder has lost; the one grants nothing, and they pause a lock.
+  void check_divided(const Words& reasons) {
+    const auto paused = [&] {
+      return database_.ask(others_, {"pause", "--key", "paused", "--for", "1h"}).exit == exited(0);
+    };
+    REQUIRE(wait_until(paused, 60s));
+    for (const Words& asked :
+         {Words{"run", "--any", "x", "--any", "y", "--", "true"},
+          run_words("x", {"--line", "newest"}, {"true"}), run_words("paused", {}, {"true"})}) {
+      const auto refused = database_.ask({lone_}, asked);
+      CAPTURE(asked, refused.err);
+      CHECK(refused.exit == exited(69));
+      CHECK(std::ranges::any_of(reasons, [&](const auto& reason) { return says(refused.err, reason); }));
+    }
+    newer_ =
+        start(others_, run_words("n", with({"-v", "--line", "newest"}, k_waits), says_its_name("newer")));
+    REQUIRE(soon_says(*newer_, "waiting"));
+    CHECK(holder_->wait(60s) == exited(76));
+    await_file(*second_, directory_.file("second-up"), 60s);
+    CHECK(ran() == Words{"second"});
+    for (auto* const waiter : {&first_, &pool_, &older_}) CHECK((*waiter)->running());
+  }
+
+  // Who was cut off has its old place again, and makes way for who is newer; all obey the pause.
+  void check_mended(const std::vector<int>& writers) {
+    CHECK(older_->wait(60s) == exited(75));
+    const Words expected{arrived_[0], arrived_[1], arrived_[3]};
+    CHECK(wait_until([&] { return database_.rows.line() == expected; }, 60s));
+    for (const int writer : writers) {
+      const auto refused = database_.ask({writer}, run_words("paused", {}, {"true"}));
+      INFO(refused.err);
+      CHECK(refused.exit == exited(75));
+      CHECK(says(refused.err, "paused until"));
+    }
+    CHECK(ran() == Words{"second"});
+    write_file(directory_.file("end"), "");
+    for (auto* const waiter : {&second_, &first_, &pool_, &third_}) {
+      INFO((*waiter)->err());
+      CHECK((*waiter)->wait(60s) == exited(0));
+    }
+    CHECK(ran() == Words{"second", "first", "pool", "third"});
+    CHECK(database_.ask({lone_}, {"release", "--key", "n", "--owner", owners_.at(1)}).exit == exited(0));
+    CHECK(newer_->wait(60s) == exited(0));
+    CHECK(ran().back() == "newer");
+  }
+
+ private:
+  using Run = std::unique_ptr<Process>;
+  inline static const Words k_waits{"--wait", "300s"};
+
+  [[nodiscard]] std::string log() const { return directory_.file("log"); }
+  [[nodiscard]] Words ran() const { return lines(read_file(log())); }
+  [[nodiscard]] Words says_its_name(const std::string& name) const {
+    return sh("echo " + name + " >>" + log());
+  }
+  [[nodiscard]] Run start(const std::vector<int>& nodes, const Words& words) const {
+    return std::make_unique<Process>(database_.at(nodes, words));
+  }
+  // Returns once it has its place, as the others have seen by then.
+  [[nodiscard]] Run join(const std::vector<int>& nodes, const Words& words, const std::string& key) const {
+    const auto places = database_.rows.line(key).size();
+    Run run = start(nodes, words);
+    const bool stands = soon_in_line(database_.rows, places + 1, key);
+    INFO(run->err());
+    REQUIRE(stands);
+    return run;
+  }
+
+  Group& group_;
+  ClusterDatabase database_;
+  const int lone_;
+  const std::vector<int> others_;
+  const TempDir directory_;
+  Words owners_, arrived_;
+  Run holder_, first_, pool_, second_, third_, older_, newer_;
+};
+
+TEST_CASE(
+    "a line across a member that keeps its group without a majority goes on without it, and with it again",
+    "[group_partition]") {
+  DBLOCK_NEEDS(why_no_group());
+  Group& group = shared_group(Group::Mode::multi_primary);
+  DividedLine line(group, 3, {1, 2});
+  line.form();
+  group.isolate(3);
+  group.await_cut_off(3);
+  line.check_divided({"not an ONLINE member"});
+  group.heal(3);
+  group.await_rejoined(3);
+  line.check_mended({1, 2, 3});
+}
+
+// With this action a server that leaves its group ends its clients' sessions, and takes no more.
+TEST_CASE("so does a line across a primary that goes offline when it has left its group",
+          "[group_failover]") {
+  DBLOCK_NEEDS(why_no_group());
+  Group& group = shared_group(Group::Mode::single_primary);
+  const int old = group.await_primary();
+  DividedLine line(group, old, {1, 2, 3});
+  line.form();
+  auto left = group.sql(old);
+  left.sql("SET GLOBAL group_replication_exit_state_action='OFFLINE_MODE'");
+  group.isolate(old);
+  group.await_left(old);
+  REQUIRE(wait_until([&] { return left.value("SELECT @@global.offline_mode") == "1"; }));
+  line.check_divided({"offline mode"});
+  const auto doctored = line.database().ask({old}, {"doctor"});
+  INFO(doctored.out << doctored.err);
+  CHECK(doctored.exit == exited(78));
+  CHECK(says(doctored.out, "offline mode"));
+  CHECK_FALSE(says(doctored.out, "can it be reached"));
+  group.heal(old);
+  left.sql("SET GLOBAL offline_mode=OFF");
+  left.sql("SET GLOBAL group_replication_exit_state_action='READ_ONLY'");
+  group.await_rejoined(old);
+  left.sql("SELECT group_replication_set_as_primary(@@server_uuid)");
+  line.check_mended({old});
 }
 
 }  // namespace
