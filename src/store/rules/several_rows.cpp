@@ -93,11 +93,13 @@ Result<void> grant_rows(LockTable& table, const lease::LeaseRequest& request,
       grant_rows_parameters(request, targets, token) + Parameters{{"line_until", time_or_null(line_until)}};
   if (!alone) DBLOCK_CHECK(table.run(Verb::grant_own_rows, parameters));
   // The statement must report the token, as later each renewal must report its length. Without the report
-  // run_reporting() fails, and the transaction is rolled back.
+  // run_reporting() fails, and the transaction is rolled back. Another token is that of another statement's
+  // reply.
   const auto undo = [] { return true; };
   DBLOCK_TRY(const auto done,
              table.run_reporting(alone ? Verb::grant_rows : Verb::grant_beside, parameters, undo));
-  if (!done || done->changed != targets.size()) return changed_while_locked(*table.database);
+  if (!done || done->changed != targets.size() || done->reported != token.value)
+    return changed_while_locked(*table.database);
   return {};
 }
 
