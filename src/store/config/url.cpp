@@ -232,6 +232,8 @@ Result<PartialSettings> parse_url(std::string_view url) {
   const auto [authority, path] = cut(before, '/');
   DBLOCK_CHECK(read_authority(authority, out));
   if (path && !path->empty()) {
+    // Then the '/' may be a part of the password, and the name its rest, which is shown.
+    if (path->find('@') != std::string_view::npos) return wrong("an @ in the database name");
     DBLOCK_TRY(out.database, percent_decoded(*path, "the database name"));
     if (out.database->find('/') != std::string::npos) return wrong("more than one / after the host");
   }
