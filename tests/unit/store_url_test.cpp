@@ -195,6 +195,7 @@ TEST_CASE("no message about a database URL repeats the password") {
            "mysql://u:hunter2%@db1/locks",
            "mysql://u:hunter2?x@db1/locks",
            "mysql://u:1?HUNTER2=hunter2@db1/locks",
+           "mysql://u:1?connect-timeout=hunter2&x@db1/locks",
            "mysql://u:1@db1/hunter2@",
            "mysql://u:hunter2@db1/locks?x=y",
            "mysql://u:hunter2@db1/locks?tls=hunter2",

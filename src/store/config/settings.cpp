@@ -199,7 +199,12 @@ std::optional<std::uint16_t> parse_port(std::string_view text) {
 Result<std::chrono::milliseconds> parse_connect_timeout(std::string_view name, std::string_view text) {
   using std::chrono::milliseconds;
   auto length = parse_duration(text);
-  if (!length) return fail(Errc::config, std::string(name) + ": " + length.error().message);
+  if (!length) {
+    // Other text may be the rest of a password that contains a '?', or of a line that was written wrongly.
+    const bool may_be_shown = text.find_first_not_of("0123456789.dhmsu") == std::string_view::npos;
+    return fail(Errc::config, std::string(name) + (may_be_shown ? ": " + length.error().message
+                                                                : " is not a duration; write for example 30s"));
+  }
   const auto rounded = std::chrono::ceil<milliseconds>(*length);
   if (rounded <= milliseconds{0} || rounded > std::chrono::hours{1})
     return fail(Errc::config, std::string(name) + " must be more than 0 and at most 1h");
