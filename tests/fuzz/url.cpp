@@ -73,6 +73,9 @@ void check_accepted(const std::string& url, const PartialSettings& settings) {
 // What a whole start makes of it. No file is read, and no command run.
 void check_resolved(const std::string& url, const PartialSettings& settings) {
   if (settings.password_file || settings.password_command) return;
+  // dblock cannot tell a password that spells `@/?socket=` from a socket.
+  for (const auto& path : {settings.socket, settings.tls_ca, settings.tls_cert, settings.tls_key})
+    if (path && path->find(k_secret) != std::string::npos) return;
   store::SettingsSources sources;
   sources.url = url;
   sources.url_from_command_line = true;
