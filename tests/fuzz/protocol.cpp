@@ -117,6 +117,12 @@ bool receive(int fd, std::string& packet) {
          fill(fd, packet, test::k_packet_header + test::little_endian(packet, 0, 3));
 }
 
+// True for a first packet with the error 65535. libmariadb 3.3 takes it for a report of progress, asks for
+// the server's version, which it has not read yet, and reads address 0.
+bool ends_the_library(std::string_view greeting) {
+  return greeting.substr(std::min(greeting.size(), test::k_packet_header)).starts_with("\xff\xff\xff");
+}
+
 // True where the conversation goes on.
 bool say(int fd, Exchange& exchange, bool greeting) {
   Saying saying;
@@ -129,6 +135,7 @@ bool say(int fd, Exchange& exchange, bool greeting) {
     if (!greeting) note_grant(exchange, saying.bytes);
     exchange.heard += saying.bytes;
   }
+  if (greeting && ends_the_library(saying.bytes)) return false;
   return test::send_all(fd, saying.bytes) && !saying.hangs_up;
 }
 
