@@ -202,8 +202,9 @@ Result<std::chrono::milliseconds> parse_connect_timeout(std::string_view name, s
   if (!length) {
     // Other text may be the rest of a password that contains a '?', or of a line that was written wrongly.
     const bool may_be_shown = text.find_first_not_of("0123456789.dhmsu") == std::string_view::npos;
-    return fail(Errc::config, std::string(name) + (may_be_shown ? ": " + length.error().message
-                                                                : " is not a duration; write for example 30s"));
+    return fail(Errc::config,
+                std::string(name) + (may_be_shown ? ": " + length.error().message
+                                                  : " is not a duration; write for example 30s"));
   }
   const auto rounded = std::chrono::ceil<milliseconds>(*length);
   if (rounded <= milliseconds{0} || rounded > std::chrono::hours{1})
