@@ -90,7 +90,7 @@ void check_resolved(const std::string& url, const PartialSettings& settings) {
 std::string with_secret(Input& input) {
   const auto part = [&](char end, std::string_view without) {
     std::string text = end == '\0' ? input.rest() : input.until(end);
-    std::erase_if(text, [&](char c) { return without.find(c) != std::string_view::npos; });
+    std::erase_if(text, [&](char c) { return c == '\0' || without.find(c) != std::string_view::npos; });
     for (auto at = text.find(k_secret); at != std::string::npos; at = text.find(k_secret))
       text.erase(at, k_secret.size());
     return text;
