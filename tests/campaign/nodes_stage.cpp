@@ -4,8 +4,10 @@
 #include <future>
 #include <semaphore>
 #include <stdexcept>
+#include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "campaign/proxied_stage.hpp"
 #include "support/cluster.hpp"
@@ -23,6 +25,13 @@ std::unique_ptr<Nodes> nodes_of(const std::string& store) {
   if (galera) return std::make_unique<test::Cluster>();
   return std::make_unique<test::Group>(store == "group" ? test::Group::Mode::single_primary
                                                         : test::Group::Mode::multi_primary);
+}
+
+// A node that was killed answers by what it had, until it is a member of its group again.
+std::vector<std::string> newest_of(const std::string& store) {
+  if (store == "galera") return {"SET SESSION wsrep_sync_wait=15"};
+  return {"DO group_replication_get_communication_protocol()",
+          "SET SESSION group_replication_consistency='BEFORE'"};
 }
 
 // Before the database on them.
@@ -68,9 +77,7 @@ class NodesStage final : private ThreeNodes, public ProxiedStage {
  public:
   NodesStage(const Options& options, const History& history)
       : ThreeNodes(options.store),
-        ProxiedStage(options, history, addresses(), options.store == "group",
-                     options.store == "galera" ? "SET SESSION wsrep_sync_wait=15"
-                                               : "SET SESSION group_replication_consistency='BEFORE'") {
+        ProxiedStage(options, history, addresses(), options.store == "group", newest_of(options.store)) {
     nodes->catch_up(database());
     const auto node = [](int group) { return group + 1; };
     const auto in_trouble = [this, node](const char* what, void (Nodes::*act)(int), void (Nodes::*end)(int)) {

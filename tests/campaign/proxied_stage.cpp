@@ -14,11 +14,13 @@ bool changes_locks(const std::string& statement) {
 }  // namespace
 
 ProxiedStage::ProxiedStage(const Options& options, const History& history,
-                           const std::vector<test::ServerAddress>& servers, bool all_ways, std::string newest)
+                           const std::vector<test::ServerAddress>& servers, bool all_ways,
+                           std::vector<std::string> newest)
     : options_(options),
       history_(history),
       database_(servers.front()),
       looks_(servers.front(), "root", database_.name()),
+      own_(servers.front(), "root", database_.name()),
       all_ways_(all_ways),
       newest_(std::move(newest)) {
   for (const auto& server : servers) proxies_.push_back(std::make_unique<test::Proxy>(server));
@@ -69,9 +71,14 @@ void ProxiedStage::add(const std::vector<Kind>& kinds) {
   }
 }
 
+std::vector<test::Row> ProxiedStage::newest_rows(test::Connection& session, const std::string& query) const {
+  for (const auto& statement : newest_) session.sql(statement);
+  return session.sql(query);
+}
+
 long long ProxiedStage::number(const std::string& query) {
-  if (!newest_.empty()) database_.sql(newest_);
-  return database_.number(query);
+  const auto rows = newest_rows(own_, query);
+  return rows.empty() ? 0 : std::stoll(rows.front().at(0));
 }
 
 long long ProxiedStage::token(const std::string& key) {
@@ -85,8 +92,8 @@ long long ProxiedStage::holders(const std::string& key) {
 
 // A place that the lock's row does not tell of yet, common grants do not know of.
 std::vector<PlaceSeen> ProxiedStage::places() {
-  if (!newest_.empty()) looks_.sql(newest_);
-  return places_in(looks_.sql(
+  return places_in(newest_rows(
+      looks_,
       "SELECT place.lock_key, owner_id, TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(6), LEAST(seen_until, "
       "lease.line_until)) AS counts_for FROM dblock_waiter AS place JOIN dblock_lock AS lease ON "
       "lease.lock_key=place.lock_key AND lease.slot=0 WHERE place.mode='exclusive' AND line='fifo' HAVING "

@@ -21,7 +21,7 @@ class ProxiedStage : public Stage {
   // of its group. `newest`: what a session sends so that it reads all that has been acknowledged, or "".
   ProxiedStage(const Options& options, const History& history,
                const std::vector<test::ServerAddress>& servers, bool all_ways = false,
-               std::string newest = "");
+               std::vector<std::string> newest = {});
 
   [[nodiscard]] int groups() const override { return static_cast<int>(proxies_.size()); }
   [[nodiscard]] std::string url(int group) const override;
@@ -63,14 +63,16 @@ class ProxiedStage : public Stage {
   std::optional<Trouble> stall(Random&, int group, milliseconds length);
   std::optional<Trouble> lose(Random& random, int group, milliseconds length, test::Proxy::Cut how,
                               const std::string& what);
+  [[nodiscard]] std::vector<test::Row> newest_rows(test::Connection& session, const std::string& query) const;
   [[nodiscard]] long long number(const std::string& query);
 
   const Options& options_;
   const History& history_;
   test::ServerDatabase database_;
-  test::Connection looks_;
+  test::Connection looks_;  // of the watcher's thread
+  test::Connection own_;
   const bool all_ways_;
-  const std::string newest_;
+  const std::vector<std::string> newest_;
   std::string application_;  // the account
   std::vector<std::unique_ptr<test::Proxy>> proxies_;
   std::vector<Kind> kinds_;
