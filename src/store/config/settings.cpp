@@ -204,7 +204,7 @@ Result<std::chrono::milliseconds> parse_connect_timeout(std::string_view name, s
     const bool may_be_shown = text.find_first_not_of("0123456789.dhmsu") == std::string_view::npos;
     return fail(Errc::config,
                 std::string(name) + (may_be_shown ? ": " + length.error().message
-                                                  : " is not a duration; write for example 30s"));
+                                                  : " is not a duration; write for example 30s or 1h30m"));
   }
   const auto rounded = std::chrono::ceil<milliseconds>(*length);
   if (rounded <= milliseconds{0} || rounded > std::chrono::hours{1})
