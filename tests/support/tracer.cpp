@@ -206,7 +206,7 @@ bool TracedRun::count_step(Tracee who, const std::optional<Step>& wanted) {
 void TracedRun::refuse_or_not(pid_t tid, Thread& thread) {
   const auto entry = entered(tid);
   if (!entry) {  // it comes out of one
-    if (std::exchange(thread.refused, false)) set_register(tid, true, -refusal_->error);
+    if (const auto result = std::exchange(thread.refused, std::nullopt)) set_register(tid, true, *result);
     return;
   }
   if (!program_runs_) {
@@ -217,7 +217,7 @@ void TracedRun::refuse_or_not(pid_t tid, Thread& thread) {
   const int number = made_++;
   const bool meant = refusal_->lasting ? number >= refusal_->number : number == refusal_->number;
   if (refusal_->number < 0 || !meant) return;
-  thread.refused = true;
+  thread.refused = entry->call == SYS_brk ? 0 : -refusal_->error;  // brk tells where the heap ends, no error
   ++refused_;
   set_register(tid, false, -1);
 }

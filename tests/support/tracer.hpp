@@ -78,8 +78,8 @@ class TracedRun {
     Tracee role = Tracee::dblock;
     pid_t process = 0;
     bool halted = false;
-    int signal = 0;        // to be delivered when it goes on
-    bool refused = false;  // the system call that it is in
+    int signal = 0;                 // to be delivered when it goes on
+    std::optional<long> refused{};  // what the system call returns that it is in
   };
   [[nodiscard]] bool anyone_runs() const;
   void on_stop(pid_t tid, int status, const std::optional<Step>& step);
