@@ -119,12 +119,17 @@ void Group::await_left(int node) {
     throw std::runtime_error("node " + std::to_string(node) + " does not leave its group" + log_of(node));
 }
 
+// On a busy machine this takes long.
+void Group::join(int node, const std::string& before) const {
+  Connection root(address(node), "root", "", std::chrono::ceil<std::chrono::seconds>(k_patience));
+  if (!before.empty()) root.sql(before);
+  root.sql(k_start);
+}
+
 void Group::rejoin_if_out(int node) const {
   const std::string now = own_state(node);
-  if (now != "ERROR" && now != "OFFLINE") return;
-  Connection root(address(node), "root", "", 60s);
-  if (now == "ERROR") root.sql("STOP GROUP_REPLICATION");
-  root.sql(k_start);
+  if (now == "ERROR") join(node, "STOP GROUP_REPLICATION");
+  if (now == "OFFLINE") join(node);
 }
 
 // What the node's threads are at, where one does not get on.
@@ -194,7 +199,7 @@ void Group::start_alone(int node) {
 void Group::start(int node) {
   start_alone(node);
   await_thrown_out(node);
-  sql(node).sql(k_start);
+  join(node);
   await_rejoined(node);
 }
 

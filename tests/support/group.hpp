@@ -51,7 +51,8 @@ class Group final : public Nodes {
   [[nodiscard]] std::string own_state(int node) const;
   [[nodiscard]] std::string at_work(int node) const;
   void await_answer(int node);
-  void join(int node);
+  // The node leaves its group as `before` says, and joins it.
+  void join(int node, const std::string& before = "") const;
   void await_thrown_out(int node);
   [[nodiscard]] std::vector<std::string> words(int node) const;
   // "PORT STATE ROLE" of every member by what `node` says, sorted.
