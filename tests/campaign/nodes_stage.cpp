@@ -79,17 +79,13 @@ class NodesStage final : private ThreeNodes, public ProxiedStage {
       : ThreeNodes(options.store),
         ProxiedStage(options, history, addresses(), options.store == "group", newest_of(options.store)) {
     nodes->catch_up(database());
-    const auto node = [](int group) { return group + 1; };
-    const auto in_trouble = [this, node](const char* what, void (Nodes::*act)(int), void (Nodes::*end)(int)) {
-      return Kind{what, [this, node, what, act, end](Random&, int group, milliseconds length) {
-                    return befall(
-                        what, group, length, [this, node, group, act] { (*nodes.*act)(node(group)); },
-                        [this, node, group, end] { (*nodes.*end)(node(group)); });
+    const auto kind = [this](const char* what, Act act, Act end) {
+      return Kind{what, [this, what, act, end](Random&, int group, milliseconds length) {
+                    return befall(what, group, length, act, end);
                   }};
     };
-    add({in_trouble("kill node", &Nodes::kill, &Nodes::start),
-         in_trouble("freeze node", &Nodes::freeze, &Nodes::thaw),
-         in_trouble("isolate node", &Nodes::isolate, &Nodes::heal)});
+    add({kind("kill node", &Nodes::kill, &Nodes::start), kind("freeze node", &Nodes::freeze, &Nodes::thaw),
+         kind("isolate node", &Nodes::isolate, &Nodes::heal)});
   }
 
   [[nodiscard]] std::optional<Trouble> trouble(Random& random) override {
@@ -104,16 +100,18 @@ class NodesStage final : private ThreeNodes, public ProxiedStage {
   }
 
  private:
-  // The node rejoins while the campaign goes on; until then no other is in trouble.
-  std::optional<Trouble> befall(const char* what, int group, milliseconds length,
-                                const std::function<void()>& act, std::function<void()> end) {
+  using Act = void (Nodes::*)(int node);
+
+  // The group's node rejoins while the campaign goes on; until then no other is in trouble.
+  std::optional<Trouble> befall(const char* what, int group, milliseconds length, Act act, Act end) {
     if (!busy_.insert(k_server).second) return std::nullopt;
-    act();
-    return Trouble{what, length, [this, group, from = now(), end = std::move(end)] {
+    const int node = group + 1;
+    (*nodes.*act)(node);
+    return Trouble{what, length, [this, group, node, from = now(), end] {
                      dark(from, group);
-                     rejoining_ = worker_.start([this, group, end] {
-                       end();
-                       nodes->await_rejoined(group + 1);
+                     rejoining_ = worker_.start([this, node, end] {
+                       (*nodes.*end)(node);
+                       nodes->await_rejoined(node);
                      });
                    }};
   }

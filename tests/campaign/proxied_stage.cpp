@@ -20,7 +20,6 @@ ProxiedStage::ProxiedStage(const Options& options, const History& history,
       history_(history),
       database_(servers.front()),
       looks_(servers.front(), "root", database_.name()),
-      own_(servers.front(), "root", database_.name()),
       all_ways_(all_ways),
       newest_(std::move(newest)) {
   for (const auto& server : servers) proxies_.push_back(std::make_unique<test::Proxy>(server));
@@ -57,10 +56,8 @@ ProxiedStage::ProxiedStage(const Options& options, const History& history,
 
 std::string ProxiedStage::url(int group) const {
   std::string all = proxy(group).url(database_.name());
-  for (int other = 0; other < groups() && all_ways_; ++other) {
-    const std::string one = proxy(other).url("");
-    const auto host = one.find('@') + 1;
-    if (other != group) all.insert(all.rfind('/'), "," + one.substr(host, one.rfind('/') - host));
+  for (int other = 0; all_ways_ && other < groups(); ++other) {
+    if (other != group) all = test::with_host(all, proxy(other).host());
   }
   return all;
 }
@@ -71,14 +68,9 @@ void ProxiedStage::add(const std::vector<Kind>& kinds) {
   }
 }
 
-std::vector<test::Row> ProxiedStage::newest_rows(test::Connection& session, const std::string& query) const {
-  for (const auto& statement : newest_) session.sql(statement);
-  return session.sql(query);
-}
-
 long long ProxiedStage::number(const std::string& query) {
-  const auto rows = newest_rows(own_, query);
-  return rows.empty() ? 0 : std::stoll(rows.front().at(0));
+  for (const auto& statement : newest_) database_.sql(statement);
+  return database_.number(query);
 }
 
 long long ProxiedStage::token(const std::string& key) {
@@ -92,8 +84,8 @@ long long ProxiedStage::holders(const std::string& key) {
 
 // A place that the lock's row does not tell of yet, common grants do not know of.
 std::vector<PlaceSeen> ProxiedStage::places() {
-  return places_in(newest_rows(
-      looks_,
+  for (const auto& statement : newest_) looks_.sql(statement);
+  return places_in(looks_.sql(
       "SELECT place.lock_key, owner_id, TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(6), LEAST(seen_until, "
       "lease.line_until)) AS counts_for FROM dblock_waiter AS place JOIN dblock_lock AS lease ON "
       "lease.lock_key=place.lock_key AND lease.slot=0 WHERE place.mode='exclusive' AND line='fifo' HAVING "

@@ -18,7 +18,8 @@ namespace dblock::campaign {
 class ProxiedStage : public Stage {
  public:
   // The servers by group of clients. `all_ways`: each client goes through any of the proxies, instead of that
-  // of its group. `newest`: what a session sends so that it reads all that has been acknowledged, or "".
+  // of its group. `newest`: what a session sends first so that it reads all that has been acknowledged, or is
+  // refused.
   ProxiedStage(const Options& options, const History& history,
                const std::vector<test::ServerAddress>& servers, bool all_ways = false,
                std::vector<std::string> newest = {});
@@ -63,14 +64,12 @@ class ProxiedStage : public Stage {
   std::optional<Trouble> stall(Random&, int group, milliseconds length);
   std::optional<Trouble> lose(Random& random, int group, milliseconds length, test::Proxy::Cut how,
                               const std::string& what);
-  [[nodiscard]] std::vector<test::Row> newest_rows(test::Connection& session, const std::string& query) const;
   [[nodiscard]] long long number(const std::string& query);
 
   const Options& options_;
   const History& history_;
   test::ServerDatabase database_;
-  test::Connection looks_;  // of the watcher's thread
-  test::Connection own_;
+  test::Connection looks_;  // of the line watcher's thread
   const bool all_ways_;
   const std::vector<std::string> newest_;
   std::string application_;  // the account

@@ -12,6 +12,7 @@ namespace {
 using namespace lease;
 using test::containing;
 using test::Proxy;
+using test::with_host;
 
 constexpr std::uint16_t k_not_ready = 1047;
 constexpr const char* k_not_ready_text = "WSREP has not yet prepared node for application use";
@@ -22,12 +23,7 @@ constexpr const char* k_cut_off_text =
 
 // The same server under two names.
 struct TwoNames {
-  [[nodiscard]] std::string url() {
-    const std::string one = first.url(t.database().name());
-    const std::string other = second.url(t.database().name());
-    const auto host = other.find('@') + 1;
-    return std::string(one).insert(one.rfind('/'), "," + other.substr(host, other.rfind('/') - host));
-  }
+  [[nodiscard]] std::string url() { return with_host(first.url(t.database().name()), second.host()); }
   [[nodiscard]] static auto seen(const Proxy& host, const std::string& part) {
     return std::ranges::count_if(host.statements(), containing(part));
   }

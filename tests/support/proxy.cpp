@@ -107,7 +107,11 @@ Proxy::~Proxy() {
 }
 
 std::string Proxy::url(const std::string& database, const std::string& user) const {
-  return "mysql://" + user + "@127.0.0.1:" + std::to_string(port_) + "/" + database;
+  return "mysql://" + user + "@" + host() + "/" + database;
+}
+
+std::string with_host(std::string url, const std::string& host) {
+  return url.insert(url.rfind('/'), "," + host);
 }
 
 void Proxy::cut(Cut how, std::function<bool(const std::string&)> matches, int times) {

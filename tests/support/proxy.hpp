@@ -31,6 +31,7 @@ class Proxy {
   Proxy& operator=(const Proxy&) = delete;
 
   [[nodiscard]] std::string url(const std::string& database, const std::string& user = "app") const;
+  [[nodiscard]] std::string host() const { return "127.0.0.1:" + std::to_string(port_); }
 
   // The next `times` statements for which `matches` is true have their connection cut.
   void cut(Cut how, std::function<bool(const std::string& statement)> matches, int times = 1);
@@ -121,6 +122,9 @@ class Proxy {
   std::vector<std::unique_ptr<Link>> links_;  // of the thread alone
   std::thread thread_;
 };
+
+// The URL, which names one more host.
+[[nodiscard]] std::string with_host(std::string url, const std::string& host);
 
 // For Proxy::cut(): the statement holds this text.
 [[nodiscard]] std::function<bool(const std::string&)> containing(std::string text);

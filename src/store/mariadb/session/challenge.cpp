@@ -30,10 +30,6 @@ std::uint64_t draw() {
   return bits & k_number_bits;
 }
 
-bool is_mariadb(MYSQL* handle) {
-  return api().mariadb_connection(handle) != 0;
-}
-
 // What the server is sent: it adds its answers to the number.
 std::string sent(MYSQL* handle, std::uint64_t number) {
   const auto log = std::to_string(number) + "+(" + std::string(k_logs_statements) + ")";

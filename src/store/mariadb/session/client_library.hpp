@@ -62,6 +62,11 @@ void forget_environment();
   return *client_library();
 }
 
+// Whether the server is MariaDB, by what it says of itself. REQUIRES: a session that is logged in.
+[[nodiscard]] inline bool is_mariadb(MYSQL* handle) {
+  return api().mariadb_connection(handle) != 0;
+}
+
 // A function of the library's OpenSSL that certificate_*.cpp, login.cpp or tls_library() calls; null if
 // missing. REQUIRES: as api().
 [[nodiscard]] void* symbol_of_library(const char* name);

@@ -64,7 +64,7 @@ Connection::~Connection() {
 }
 
 bool Connection::is_mariadb() const {
-  return api().mariadb_connection(handle_.get()) != 0;
+  return mariadb::is_mariadb(handle_.get());
 }
 
 void Connection::set_presence(std::optional<lease::OwnerId> own) {
