@@ -3,6 +3,7 @@
 // is stopped (in its grace, or for a lost lease), and while the lock is released. Whoever comes next never
 // has a job beside one of the first run's, whose tree holds the kernel's lock on the log, escaped daemons
 // included.
+#include <algorithm>
 #include <atomic>
 #include <cstdlib>
 #include <iostream>
@@ -32,7 +33,7 @@ struct Story {
 };
 
 constexpr int k_does_not_end = 60'000;
-const Story k_plain{"a run to its end", {}, 120};
+const Story k_plain{"a run to its end", {}, 200};
 const Story k_grace{
     "a job that ignores the first signal", {"--max-runtime", "40ms"}, k_does_not_end, false, exited(124)};
 const Story k_lost{"a lease that is revoked", {}, k_does_not_end, true, exited(76)};
@@ -50,14 +51,16 @@ bool replaced_its_guardian(const Process& dblock) {
   return says(dblock.err(), "dblock stopped the job itself");
 }
 
-// DBLOCK_TEST_STRIKE="worker 98 40": this step alone, so many times.
+// DBLOCK_TEST_STRIKE="worker 98 40": this step alone, so many times; with " begun" after that: counted from
+// the begin of the job.
 std::vector<Step> chosen_steps() {
   const char* const told = std::getenv("DBLOCK_TEST_STRIKE");
   std::istringstream words(told != nullptr ? told : "");
-  std::string who;
+  std::string who, begun;
   Step step;
   std::size_t times = 0;
   if (!(words >> who >> step.number >> times)) return {};
+  step.after_begin = (words >> begun) && begun == "begun";
   step.who = who == "worker" ? Tracee::worker : who == "guardian" ? Tracee::guardian : Tracee::dblock;
   return std::vector<Step>(times, step);
 }
@@ -99,15 +102,21 @@ class Fire {
     const auto counts = count_steps();
     std::vector<Step> steps = chosen_steps();
     const bool all = steps.empty();
-    for (const Tracee one : all ? who : std::vector<Tracee>{}) {
-      const auto count = static_cast<std::size_t>(counts.at(static_cast<std::size_t>(one)));
-      for (const std::size_t n : steps_of(count, static_cast<std::size_t>(slowness())))
-        steps.push_back({one, static_cast<int>(n)});
+    for (const std::size_t begun : {0U, 1U}) {
+      for (const Tracee one : all ? who : std::vector<Tracee>{}) {
+        const auto count = static_cast<std::size_t>(counts.at(begun).at(static_cast<std::size_t>(one)));
+        for (const std::size_t n : steps_of(count, static_cast<std::size_t>(slowness())))
+          steps.push_back({one, static_cast<int>(n), begun == 1});
+      }
     }
     const Swept swept = sweep(steps.size(), at_once, [&](std::size_t i) { return trial(steps[i]); });
-    std::cout << story_.name << ": " << swept << " (steps of dblock " << counts[0] << ", its worker "
-              << counts[1] << ", the guardian " << counts[2] << "), " << with_job_ << " with a job alive, "
-              << held_too_long_ << " with the guardian held too long\n";
+    std::cout << story_.name << ": " << swept;
+    for (const char* when = " (steps before the job's begin: dblock "; const auto& count : counts) {
+      std::cout << when << count[0] << ", its worker " << count[1] << ", the guardian " << count[2];
+      when = "; after it: ";
+    }
+    std::cout << "), " << with_job_ << " with a job alive, " << held_too_long_
+              << " with the guardian held too long\n";
     INFO(summary(swept.failures));
     CHECK(swept.failures.empty());
     CHECK(swept.struck > 0);
@@ -116,21 +125,21 @@ class Fire {
 
  private:
   // A run that nobody disturbs; a few of them, since they differ a little.
-  std::array<int, k_tracees.size()> count_steps() {
-    std::array<int, k_tracees.size()> most{};
+  StepCounts count_steps() {
+    StepCounts most{};
     for (int runs = 0, held_up = 0; runs < 3;) {
       const TempDir directory;
       Store store(*this);
-      TracedRun run(first(store.database, new_key(), directory.file("log")));
+      TracedRun run(first(store.database, new_key(), directory.file("log")), directory.file("log"));
       run.run_to({});
       const Exit exit = run.process().wait();
       if (lost_for_tracing(exit) && ++held_up < 10) continue;
       INFO(exit << " " << run.process().err());
       REQUIRE(exit == story_.end);
       ++runs;
-      for (const Tracee who : k_tracees) {
-        int& count = most.at(static_cast<std::size_t>(who));
-        count = std::max(count, run.steps(who));
+      for (const std::size_t begun : {0U, 1U}) {
+        std::ranges::transform(most.at(begun), run.steps().at(begun), most.at(begun).begin(),
+                               [](int a, int b) { return std::max(a, b); });
       }
     }
     return most;
@@ -175,7 +184,7 @@ class Fire {
     const std::string log = directory.file("log");
     Store store(*this);
     Database& database = store.database;
-    TracedRun run(first(database, key, log));
+    TracedRun run(first(database, key, log), log);
     if (!run.run_to(step)) {
       const Exit exit = run.process().wait();
       if (exit == story_.end || lost_for_tracing(exit)) return {.struck = false};

@@ -134,10 +134,11 @@ bool halt(pid_t process) {
 std::string to_string(const Step& step) {
   constexpr std::array names{"dblock", "worker", "guardian"};
   return std::string(names.at(static_cast<std::size_t>(step.who))) + "'s system call " +
-         std::to_string(step.number);
+         std::to_string(step.number) + (step.after_begin ? " after the job's begin" : "");
 }
 
-TracedRun::TracedRun(Spawn spec) : process_(held_back(std::move(spec))) {
+TracedRun::TracedRun(Spawn spec, std::string begin)
+    : process_(held_back(std::move(spec))), begin_(std::move(begin)) {
   const pid_t pid = process_.pid();
   int status = 0;
   if (::waitpid(pid, &status, WUNTRACED | __WALL) != pid || !WIFSTOPPED(status) ||
@@ -199,8 +200,11 @@ void TracedRun::on_stop(pid_t tid, int status, const std::optional<Step>& step) 
 
 // True where it is `wanted`.
 bool TracedRun::count_step(Tracee who, const std::optional<Step>& wanted) {
-  const int number = steps_.at(static_cast<std::size_t>(who))++;
-  return wanted && wanted->who == who && wanted->number == number;
+  std::error_code none_yet;
+  has_begun_ =
+      has_begun_ || (!begin_.empty() && std::filesystem::file_size(begin_, none_yet) > 0 && !none_yet);
+  const int number = steps_.at(has_begun_ ? 1 : 0).at(static_cast<std::size_t>(who))++;
+  return wanted && wanted->who == who && wanted->after_begin == has_begun_ && wanted->number == number;
 }
 
 void TracedRun::refuse_or_not(pid_t tid, Thread& thread) {

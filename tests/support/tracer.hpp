@@ -28,12 +28,17 @@ namespace dblock::test {
 enum class Tracee { dblock, worker, guardian };
 inline constexpr std::array k_tracees{Tracee::dblock, Tracee::worker, Tracee::guardian};
 
-// Before the number-th system call that others can notice, counted from the guardian's birth, from 0.
+// Before the number-th system call that others can notice, from 0: counted from the guardian's birth, and
+// anew from the begin of the job. A slow machine makes more of them than a quick one before the job begins,
+// so that one count for both would seldom meet the job there.
 struct Step {
   Tracee who = Tracee::dblock;
   int number = 0;
+  bool after_begin = false;
 };
 [[nodiscard]] std::string to_string(const Step& step);
+// How many: [after the job's begin][whose].
+using StepCounts = std::array<std::array<int, k_tracees.size()>, 2>;
 
 // What the kernel refuses to dblock, its worker and the guardian, counted over all three from the start of
 // the program: the number-th of these system calls, from 0; with `lasting`, all that come after it too.
@@ -46,7 +51,8 @@ struct Refusal {
 
 class TracedRun {
  public:
-  explicit TracedRun(Spawn spec);
+  // The job has begun when there is something in the file `begin`; empty: nobody asks.
+  explicit TracedRun(Spawn spec, std::string begin = "");
   // Nothing is refused where `refusal.number` is below 0: then the calls are only counted. On x86-64 alone.
   TracedRun(Spawn spec, Refusal refusal);
   ~TracedRun();
@@ -57,7 +63,7 @@ class TracedRun {
   // meanwhile is buried. False when the run has ended without making it. Without a step: to the end. Takes
   // the ends of all children of the caller's thread: it must have no other.
   bool run_to(const std::optional<Step>& step);
-  [[nodiscard]] int steps(Tracee who) const { return steps_.at(static_cast<std::size_t>(who)); }
+  [[nodiscard]] const StepCounts& steps() const { return steps_; }
 
   // How many of the calls were made that a Refusal names, and how many of them were refused.
   [[nodiscard]] int made() const { return made_; }
@@ -93,11 +99,13 @@ class TracedRun {
   void bury(pid_t tid);  // of which we are told the end
 
   Process process_;
+  std::string begin_;
+  bool has_begun_ = false;
   pid_t guardian_ = 0;
   std::map<pid_t, Thread> threads_;
   bool halting_ = false;
   std::set<pid_t> newborn_;  // seen before their parent's word of them
-  std::array<int, k_tracees.size()> steps_{};
+  StepCounts steps_{};
   std::optional<Refusal> refusal_;
   bool program_runs_ = false;  // what comes before is the test's own
   int made_ = 0, refused_ = 0;
