@@ -119,17 +119,14 @@ void Group::await_left(int node) {
     throw std::runtime_error("node " + std::to_string(node) + " does not leave its group" + log_of(node));
 }
 
-// On a busy machine this takes long.
-void Group::join(int node, const std::string& before) const {
-  Connection root(address(node), "root", "", std::chrono::ceil<std::chrono::seconds>(k_patience));
-  if (!before.empty()) root.sql(before);
-  root.sql(k_start);
-}
-
-void Group::rejoin_if_out(int node) const {
+// To start takes long on a busy machine, and may fail there; whoever waits for the node tries again. One that
+// has never been a member has no state.
+void Group::join_if_out(int node) const {
   const std::string now = own_state(node);
-  if (now == "ERROR") join(node, "STOP GROUP_REPLICATION");
-  if (now == "OFFLINE") join(node);
+  if (now == "ONLINE" || now == "RECOVERING") return;
+  Connection root(address(node), "root", "", std::chrono::ceil<std::chrono::seconds>(k_patience));
+  if (now == "ERROR") root.sql("STOP GROUP_REPLICATION");
+  root.sql(k_start);
 }
 
 // What the node's threads are at, where one does not get on.
@@ -163,7 +160,7 @@ void Group::await_rejoined(int node) {
   const auto all_online = [&] {
     try {
       // A busy machine may have had others thrown out, too.
-      for (int each = 1; each <= k_size; ++each) rejoin_if_out(each);
+      for (int each = 1; each <= k_size; ++each) join_if_out(each);
       for (int each = 1; each <= k_size; ++each) {
         const State now = state(each, k_size);
         said = now.said;
@@ -199,7 +196,6 @@ void Group::start_alone(int node) {
 void Group::start(int node) {
   start_alone(node);
   await_thrown_out(node);
-  join(node);
   await_rejoined(node);
 }
 

@@ -46,13 +46,11 @@ class Group final : public Nodes {
 
  private:
   void set_network(int node, char letter);
-  void rejoin_if_out(int node) const;
+  void join_if_out(int node) const;
   // "ONLINE", "ERROR"…, by what the node says of itself.
   [[nodiscard]] std::string own_state(int node) const;
   [[nodiscard]] std::string at_work(int node) const;
   void await_answer(int node);
-  // The node leaves its group as `before` says, and joins it.
-  void join(int node, const std::string& before = "") const;
   void await_thrown_out(int node);
   [[nodiscard]] std::vector<std::string> words(int node) const;
   // "PORT STATE ROLE" of every member by what `node` says, sorted.
