@@ -26,11 +26,15 @@ int open_file(const std::string& path, int more_flags) {
 
 }  // namespace
 
+// What is mapped is opened by itself: whoever reads the environment of a process that ends, in /proc, keeps
+// its memory for a moment, and with that the file that is mapped there, and its lock.
 LifeFile::LifeFile(const std::string& path, bool inherited)
     : fd_(open_file(path, inherited ? 0 : O_CLOEXEC)) {
-  if (::ftruncate(fd_, sizeof(Nanos)) != 0) throw std::runtime_error("cannot make room in " + path);
-  void* const memory = ::mmap(nullptr, sizeof(Nanos), PROT_READ | PROT_WRITE, MAP_SHARED, fd_, 0);
-  if (memory == MAP_FAILED) throw std::runtime_error("cannot map " + path);
+  const int mapped = open_file(path, O_CLOEXEC);
+  const bool has_room = ::ftruncate(mapped, sizeof(Nanos)) == 0;
+  void* const memory = ::mmap(nullptr, sizeof(Nanos), PROT_READ | PROT_WRITE, MAP_SHARED, mapped, 0);
+  ::close(mapped);
+  if (!has_room || memory == MAP_FAILED) throw std::runtime_error("cannot map " + path);
   word_ = static_cast<Nanos*>(memory);
 }
 

@@ -47,6 +47,7 @@ class Group final : public Nodes {
  private:
   void set_network(int node, char letter);
   void join_if_out(int node) const;
+  void speak_up(int node) const;
   // "ONLINE", "ERROR"…, by what the node says of itself.
   [[nodiscard]] std::string own_state(int node) const;
   [[nodiscard]] std::string at_work(int node) const;
