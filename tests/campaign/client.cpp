@@ -16,6 +16,8 @@ using Json = nlohmann::json;
 
 // For what may be held up by every fault there is, one after the other.
 constexpr milliseconds k_patience = 90s;
+// The client's own node may have been killed, and takes this long on a busy machine to be a member again.
+constexpr milliseconds k_until_rejoined = 5min;
 // Of what clients of a server do. Applications find most locks held, so this makes a third of the grants.
 constexpr unsigned k_applications_percent = 35;
 // Of what a client does that has a key of its own to pause.
@@ -315,7 +317,7 @@ void Client::pause(const std::string& key) {
   test::pause_for(up_to(1500ms));
   if (paused && paused->code == 0)
     world_.history.add({.kind = "paused", .t = now(), .from = from, .key = key});
-  const Nanos give_up = now() + nanos(k_patience);
+  const Nanos give_up = now() + nanos(k_until_rejoined);
   for (;;) {
     const auto resumed = command({}, {"resume", "--key", key}, k_patience);
     if (resumed && resumed->code == 0) return;
