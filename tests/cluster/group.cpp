@@ -1,5 +1,6 @@
 // A MySQL replication group with one primary that is killed, frozen, or cut off while clients still reach it.
 #include <algorithm>
+#include <filesystem>
 #include <functional>
 
 #include "cluster/runs.hpp"
@@ -149,6 +150,47 @@ TEST_CASE("a primary that is cut off from its replication group, or has left it,
   group.heal(old);
   group.await_rejoined(old);
   askers.check_nothing_changed();
+}
+
+TEST_CASE("a run loses its lease in time, or goes on elsewhere, when its cut off primary ends itself",
+          "[group_failover]") {
+  DBLOCK_NEEDS(why_no_group());
+  Group& group = shared_group(Group::Mode::single_primary);
+  const int old = group.await_primary();
+  const std::vector<int> old_first{old, old % 3 + 1, (old + 1) % 3 + 1};
+  const ClusterDatabase database(group, old);
+  const TempDir directory;
+  const std::string log = directory.file("log");
+  const Words short_lease{"--ttl", "15s", "--kill-grace", "500ms", "--margin", "500ms"};
+  LiveRun holder(database.url(old_first), k_failover_lease, patient_job, "kept");
+  Process captive(database.at({old}, run_words("k", short_lease, interval_job(log, 600000))));
+  REQUIRE(wait_until([&] { return !read_intervals(log).empty(); }));
+  Process waiter(database.at(old_first, run_words("k", {"-v", "--wait", "180s"}, interval_job(log, 10))));
+  REQUIRE(soon_says(waiter, "waiting"));
+  const std::string row = " FROM " + database.rows.name() + ".dblock_lock WHERE lock_key=";
+  auto here = group.sql(old);
+  here.sql("SET GLOBAL group_replication_exit_state_action='ABORT_SERVER'");
+  group.isolate(old);
+  const std::string expires = here.value("SELECT expire_time" + row + "'k'");
+  auto there = group.sql(group.await_primary(old));
+  group.heal(old);  // while it is cut off it takes half a minute to end
+  group.await_ended(old);
+
+  const auto refused = database.ask({old}, run_words("new", {}, {"touch", directory.file("never")}));
+  INFO(refused.err);
+  CHECK(refused.exit == exited(69));
+  CHECK_FALSE(std::filesystem::exists(directory.file("never")));
+  const std::string kept = "SELECT expire_time" + row + "'kept'";
+  const std::string kept_until = there.value(kept);
+  CHECK(wait_until([&] { return there.value(kept) > kept_until; }, 60s));
+  CHECK(database.ask(old_first, run_words("kept", {}, {"true"})).exit == exited(75));
+  CHECK(captive.wait(60s) == exited(76));
+  CHECK(waiter.wait(60s) == exited(0));
+  CHECK(there.value("SELECT last_acquired_at>='" + expires + "'" + row + "'k'") == "1");
+  CHECK(exclusion_violation_despite_kills(read_intervals(log)) == "");
+  INFO(holder.err());
+  CHECK(holder.end(5, 60s) == exited(5));
+  group.start(old);
 }
 
 // The others have its transaction, it never gets their answers, and so it gives up as if it had been undone.

@@ -119,6 +119,11 @@ void Group::await_left(int node) {
     throw std::runtime_error("node " + std::to_string(node) + " does not leave its group" + log_of(node));
 }
 
+void Group::await_ended(int node) {
+  if (!wait_until([&] { return !at(node).process->running(); }, k_patience))
+    throw std::runtime_error("node " + std::to_string(node) + " does not end" + log_of(node));
+}
+
 // To start takes long on a busy machine, and may fail there; whoever waits for the node tries again. One that
 // has never been a member has no state.
 void Group::join_if_out(int node) const {

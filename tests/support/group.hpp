@@ -34,6 +34,9 @@ class Group final : public Nodes {
   void await_cut_off(int node) override;
   // Waits until the node has left the group because it has had no majority for too long.
   void await_left(int node);
+  // Waits until the node's server has ended because the node has left
+  // (group_replication_exit_state_action=ABORT_SERVER); start() starts it again.
+  void await_ended(int node);
   void heal(int node) override { set_network(node, '+'); }
   // A node that was thrown out, or has left, does not join again by itself: that would be in five minutes.
   void await_rejoined(int node) override;
