@@ -1,5 +1,6 @@
 // A MySQL replication group with one primary that is killed, frozen, or cut off while clients still reach it.
 #include <algorithm>
+#include <chrono>
 #include <filesystem>
 #include <functional>
 
@@ -200,16 +201,27 @@ TEST_CASE("what a member gave up to commit when it left its group is looked for 
   Group& group = shared_group(Group::Mode::multi_primary);
   const ClusterDatabase database(group);
   REQUIRE(database.tries({3}) == once(0));
+  // Of two runs in the run of "n" the first gives back its hold, and must not do so twice.
+  const auto two_nested = [](const TempDir& its) {
+    const std::string nested = dblock_binary() + " run -k n --ttl 1h --heartbeat 20m -- sh -c '";
+    return sh(nested + await_in_shell(its.file("first")) + "' & " + nested + until_told(its) + "'; wait");
+  };
+  LiveRun outer(database.url({3, 1, 2}), {"--ttl", "1h", "--heartbeat", "20m"}, two_nested, "n");
+  REQUIRE(wait_until([&] { return database.rows.column("n", "lock_count") == "3"; }));
   const std::string limit = "SET GLOBAL group_replication_unreachable_majority_timeout=";
   group.sql(3).sql(limit + "1");  // before dblock gives the member up
-  // The statement has begun, and does not end before the network breaks.
+  // The statements have begun, and do not end before the network breaks.
   auto blocker = group.sql(3);
   blocker.sql("START TRANSACTION");
   blocker.sql_in_session("SELECT * FROM " + database.rows.name() + ".dblock_lock FOR UPDATE");
+  write_file(outer.file("first"), "");
   Process taken(database.at({3, 1, 2}, {"acquire", "--key", "k", "--ttl", "1h"}));
   auto watcher = group.sql(3);
-  REQUIRE(wait_until(
-      [&] { return watcher.number("SELECT COUNT(*) FROM performance_schema.data_lock_waits") > 0; }));
+  REQUIRE(wait_until([&] {
+    return watcher.number(
+               "SELECT COUNT(DISTINCT requesting_engine_transaction_id) "
+               "FROM performance_schema.data_lock_waits") == 2;
+  }));
   group.deafen(3);
   blocker.sql_in_session("ROLLBACK");
   group.await_left(3);
@@ -217,9 +229,86 @@ TEST_CASE("what a member gave up to commit when it left its group is looked for 
   INFO(taken.err());
   CHECK(database.rows.has_holder("k"));
   CHECK(exit == exited(0));
+  CHECK(wait_until([&] { return says(outer.err(), "could not be confirmed"); }));
+  CHECK(database.rows.column("n", "lock_count") == "2");
+  INFO(outer.err());
+  CHECK(outer.end() == exited(0));
+  CHECK_FALSE(database.rows.has_holder("n"));
   group.heal(3);
   group.await_rejoined(3);
   group.sql(3).sql(limit + "0");
+}
+
+// A run on member 3 with another in it, which gives back its hold while that member has not applied another
+// member's transaction that came first.
+class LostCertification {
+ public:
+  LostCertification(Group& group, const ClusterDatabase& database) : group_(group), database_(database) {
+    elsewhere_.sql("CREATE TABLE " + dam_ + " (n INT PRIMARY KEY)");
+    group.catch_up(database.rows.name());
+  }
+
+  // False: it took so long that dblock may take its member for one that has left and joined again meanwhile.
+  bool check_given_back(const Words& keys) {
+    const Words lease = with({"--ttl", "1h", "--heartbeat", "20m"}, keys);
+    const auto nested = [&](const TempDir& directory) {
+      return with({dblock_binary()}, run_words("k", lease, patient_job(directory)));
+    };
+    LiveRun outer(database_.url({3}), lease, nested);
+    const auto before = conflicts();
+    Connection holds_up = group_.sql(3), blocker = group_.sql(3);
+    holds_up.sql("LOCK TABLES " + dam_ + " READ");
+    blocker.sql("START TRANSACTION");
+    blocker.sql_in_session("SELECT * FROM " + locks_ + " FOR UPDATE");
+    elsewhere_.sql("START TRANSACTION");
+    elsewhere_.sql_in_session("INSERT INTO " + dam_ + " VALUES (" + std::to_string(++changes_) + ")");
+    elsewhere_.sql_in_session("UPDATE " + locks_ + " SET version=version+1");
+    outer.tell();
+    auto begun = std::chrono::steady_clock::now();
+    REQUIRE(wait_until([&] {
+      const auto now = std::chrono::steady_clock::now();
+      if (watcher_.number("SELECT COUNT(*) FROM performance_schema.data_lock_waits") > 0) return true;
+      begun = now;
+      return false;
+    }));
+    elsewhere_.sql_in_session("COMMIT");
+    blocker.sql_in_session("ROLLBACK");
+    REQUIRE(wait_until([&] { return conflicts() > before; }));
+    holds_up.sql_in_session("UNLOCK TABLES");
+    if (std::chrono::steady_clock::now() - begun > 1s) return false;
+    const Exit exit = outer.wait();
+    INFO(outer.err());
+    CHECK(exit == exited(0));
+    CHECK_FALSE(database_.rows.has_holder("k"));
+    return true;
+  }
+
+ private:
+  long long conflicts() {
+    return watcher_.number(
+        "SELECT count_conflicts_detected FROM performance_schema.replication_group_member_stats "
+        "WHERE member_id=@@server_uuid");
+  }
+
+  Group& group_;
+  const ClusterDatabase& database_;
+  const std::string dam_ = database_.rows.name() + ".dam", locks_ = database_.rows.name() + ".dblock_lock";
+  Connection watcher_ = group_.sql(3), elsewhere_ = group_.sql(1);
+  int changes_ = 0;
+};
+
+TEST_CASE("a nested run's hold whose release loses a certification is given back all the same",
+          "[group_partition]") {
+  DBLOCK_NEEDS(why_no_group());
+  Group& group = shared_group(Group::Mode::multi_primary);
+  for (const Words& further : {Words{}, Words{"-k", "l"}}) {
+    CAPTURE(further);
+    const auto check = [&] {
+      const ClusterDatabase database(group);
+      return LostCertification(group, database).check_given_back(further);
+    };
+    CHECK(wait_until(check, 60s));
+  }
 }
 
 }  // namespace

@@ -109,7 +109,6 @@ void read_procedures(ExaminerSession& session, HostFacts& facts) {
 void try_calls(ExaminerSession& session, HostFacts& facts, const lease::OwnerId& caller) {
   using namespace std::chrono_literals;
   constexpr std::string_view k_key = "dblock doctor 3";
-  constexpr unsigned k_deadlock = 1213;
   const auto callable = [](const ProcedureTried& tried) {
     return tried.answer == ProcedureTried::Answer::callable;
   };

@@ -17,6 +17,9 @@
 namespace dblock::store::mariadb {
 namespace {
 
+// A server takes longer to leave its replication group and join again.
+constexpr auto k_fastest_rejoin = std::chrono::seconds(2);
+
 std::string in_words(Micros limit) {
   return format_duration(std::chrono::ceil<std::chrono::milliseconds>(limit));
 }
@@ -144,7 +147,7 @@ Result<std::vector<Row>> Connection::read(const std::string& sql, MemoryLimit li
   DBLOCK_CHECK(run(sql, Phase::read));
   auto table = fetch_rows(handle_.get(), limit);
   if (!table && table.error().native == 0) return wrong_reply(table.error().text, Phase::read);
-  if (!table) return std::unexpected(failure(Phase::read));
+  if (!table) return std::unexpected(failure(refusal(), Phase::read));
   DBLOCK_CHECK(replied_as_asked(transaction_ == Transaction::open, Phase::read));
   return std::move(table->rows);
 }
@@ -157,19 +160,18 @@ Result<void> Connection::run(const std::string& sql, Phase phase) {
     // An interruption is a definite answer here: nothing was sent yet, or the server rolled it back.
     if (interrupted()) return interruption();
     if (send(sql)) return {};
+    const ServerError why = refusal();
     // The statement was certainly not executed: the server has just turned read-only or left its group, or is
     // a Galera node without a majority, which accepts the session's set-up and refuses the first statement.
-    if (transaction_ == Transaction::none && hosts_left > 1 &&
-        is_wrong_host(wrong_host_error(last_error(handle_.get())))) {
+    if (transaction_ == Transaction::none && hosts_left > 1 && is_wrong_host(why)) {
       --hosts_left;
       hosts_.failed(host_, {});
       close();
       DBLOCK_CHECK(ensure_open());
       continue;
     }
-    const unsigned native = api().mysql_errno(handle_.get());
-    if (transaction_ != Transaction::none || !pause_to_retry(native, tries, k_tries))
-      return std::unexpected(failure(phase));
+    if (transaction_ != Transaction::none || !pause_to_retry(why.native, tries, k_tries))
+      return std::unexpected(failure(why, phase));
   }
 }
 
@@ -212,8 +214,24 @@ std::unexpected<Error> Connection::wrong_reply(const std::string& why, Phase pha
       "the reply is not to what was asked (" + why + "); what is between this host and the server?");
 }
 
-Error Connection::failure(Phase phase) {
+// Why the last statement failed. Where another member of the replication group changed a row first, it is a
+// deadlock, as on Galera.
+ServerError Connection::refusal() {
   ServerError error = wrong_host_error(last_error(handle_.get()));
+  if (error.native == k_rolled_back_at_commit && stayed_in_group()) error.native = k_deadlock;
+  return error;
+}
+
+// A member that leaves its group gives up what it has sent to the others, and they may commit it: see
+// known_errors.hpp. Sets a variable to the value that it has, since a SELECT would wait for the other
+// members' transactions.
+bool Connection::stayed_in_group() {
+  const auto sent_at = sent_at_;
+  return in_group_ && send(render(Verb::catch_up_in_group)) &&
+         std::chrono::steady_clock::now() - sent_at < k_fastest_rejoin;
+}
+
+Error Connection::failure(ServerError error, Phase phase) {
   if (std::exchange(unanswered_, false))
     error = {k_connection_lost, "no answer within " + in_words(reply_limit_)};
   if (is_wrong_host(error) || is_cut_off(error)) {

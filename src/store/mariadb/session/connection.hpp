@@ -156,7 +156,9 @@ class Connection {
   [[nodiscard]] bool hung_up() const;
   [[nodiscard]] bool interrupted();
   [[nodiscard]] std::unexpected<Error> interruption() const;
-  [[nodiscard]] Error failure(Phase phase);
+  [[nodiscard]] ServerError refusal();
+  [[nodiscard]] bool stayed_in_group();
+  [[nodiscard]] Error failure(ServerError error, Phase phase);
   // Tries of one statement that the server rolls back. After a deadlock, which costs no time, several are
   // worthwhile.
   static constexpr int k_tries = 4;

@@ -147,7 +147,7 @@ std::string without_errno(std::string text) {
 }  // namespace
 
 bool is_transient(unsigned native) {
-  return native == 1213 || native == k_lock_wait_timed_out || native == 1020;
+  return native == k_deadlock || native == k_lock_wait_timed_out || native == 1020;
 }
 
 bool is_lock_wait(unsigned native) {

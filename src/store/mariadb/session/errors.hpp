@@ -36,6 +36,9 @@ inline constexpr unsigned k_no_such_key = 1176;
 // replication group.
 inline constexpr unsigned k_function_refuses = 1123;
 inline constexpr unsigned k_lock_wait_timed_out = 1205;
+inline constexpr unsigned k_deadlock = 1213;
+// A member of a replication group undid a transaction, or left the group and does not know of it.
+inline constexpr unsigned k_rolled_back_at_commit = 3101;
 inline constexpr unsigned k_table_denied = 1142;
 inline constexpr unsigned k_join_too_big = 1104;
 inline constexpr unsigned k_access_denied = 1045;

@@ -87,7 +87,7 @@ inline constexpr std::array k_known{
     Known{1152, Errc::unreachable},
     Known{1203, Errc::unreachable},
     Known{k_lock_wait_timed_out, Errc::unreachable},
-    Known{1213, Errc::unreachable},
+    Known{k_deadlock, Errc::unreachable},
     Known{1226, Errc::unreachable},  // the account's share is used up
     Known{1792, Errc::unreachable},
     Known{1836, Errc::unreachable},
@@ -95,7 +95,7 @@ inline constexpr std::array k_known{
     // A member of a replication group held the statement back before it began, and gave up. 3100 and 3101 end
     // a commit, and are in no list: a member that leaves its group (without a majority, for example) ends so
     // what it has sent to the others, and they may have committed it. Usually 3101 means that another
-    // member's transaction came first, but the number does not tell.
+    // member's transaction came first, but the number does not tell: see Connection::refusal().
     Known{3781, Errc::unreachable},  // a new primary applies its backlog
     Known{3782, Errc::unreachable},
     Known{3798, Errc::unreachable},  // group_replication_consistency=AFTER, of another transaction
