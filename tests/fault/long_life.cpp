@@ -1,7 +1,8 @@
 // A run, its guardian, waiters, a keeper and a watcher live for long, by clocks that run faster: none of them
 // grows, nor does what they keep in the store.
 //
-// DBLOCK_TEST_LIFE=SECONDS:RATE: how long they live by those clocks, and how many times as fast these are.
+// DBLOCK_TEST_LIFE=SECONDS:RATE[:TTL]: how long they live by those clocks, how many times as fast these are,
+// and the TTL in seconds, with the heartbeat that dblock chooses for it.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -27,12 +28,13 @@ constexpr long k_jitter = 2;
 struct Life {
   long seconds = 80;
   long rate = 10;
+  long ttl = 0;  // 0: 10 s by a clock on the wall, and renewed as often as with `--ttl 1s`
 };
 Life chosen_life() {
   Life life;
   const char* const told = std::getenv("DBLOCK_TEST_LIFE");
-  if (told != nullptr && std::sscanf(told, "%ld:%ld", &life.seconds, &life.rate) != 2)
-    throw std::runtime_error("DBLOCK_TEST_LIFE is not SECONDS:RATE");
+  if (told != nullptr && std::sscanf(told, "%ld:%ld:%ld", &life.seconds, &life.rate, &life.ttl) < 2)
+    throw std::runtime_error("DBLOCK_TEST_LIFE is not SECONDS:RATE[:TTL]");
   return life;
 }
 
@@ -93,18 +95,20 @@ class FastStore {
 // Those who live long, all at once.
 class Company {
  public:
-  Company(const Database& database, const Words& clock, long rate)
+  Company(const Database& database, const Words& clock, const Life& life)
       : database_(database),
-        holder_(database, often(rate), patient_job, "k", clock),
+        holder_(database, lease(life), patient_job, "k", clock),
         guardian_(guardian_of(holder_)),
-        script_(script(database.url(), clock, rate)),
+        script_(script(database.url(), clock, life)),
         waiter_(dblock_spawn(database, run_words("k", {"--wait", "forever"}, {"true"}), clock)),
         trier_(dblock_spawn(database, run_words("k", k_tries, {"true"}), clock)),
         watcher_(after("exec >/dev/null", dblock_spawn(database, {"inspect", "--watch", "--json"}, clock))) {
     keeper_ = keeper_of(script_);
     if (!soon_in_line(database, 1)) throw std::runtime_error("nobody waits");
     if (!soon_held(database, "kept")) throw std::runtime_error("the keeper keeps nothing");
-    for (int renewals = 0; renewals < 2; ++renewals) await_renewal(database, "kept");  // all are at work
+    for (int renewals = 0; renewals < 2; ++renewals) {  // all are at work
+      if (!soon_renewed(database, "kept")) throw std::runtime_error("no renewals: " + script_.err());
+    }
   }
 
   // By the store's clock, in microseconds. Throws when one has ended.
@@ -133,13 +137,16 @@ class Company {
 
  private:
   // Room for a machine that is slow while the clock is fast.
-  static std::string ttl(long rate) { return std::to_string(10 * rate) + "s"; }
-  // As often as with `--ttl 1s`.
-  static Words often(long rate) { return {"--ttl", ttl(rate), "--heartbeat", "167ms"}; }
+  static std::string ttl(const Life& life) {
+    return std::to_string(life.ttl != 0 ? life.ttl : 10 * life.rate) + "s";
+  }
+  static Words lease(const Life& life) {
+    return with({"--ttl", ttl(life)}, life.ttl != 0 ? Words{} : Words{"--heartbeat", "167ms"});
+  }
   static inline const Words k_tries{"--attempts", "100000", "--backoff", "1s", "--backoff-multiplier", "1"};
-  static Spawn script(const std::string& url, const Words& clock, long rate) {
+  static Spawn script(const std::string& url, const Words& clock, const Life& life) {
     Spawn spec = script_spawn(
-        url, "dblock acquire --key kept --ttl " + ttl(rate) + " --while-pid $$ && exec sleep infinity");
+        url, "dblock acquire --key kept --ttl " + ttl(life) + " --while-pid $$ && exec sleep infinity");
     spec.env = with(spec.env, clock);
     return spec;
   }
@@ -159,7 +166,7 @@ TEST_CASE("who lives long does not grow, nor does what the store keeps of it") {
   const Life life = chosen_life();
   const Words clock = clocks_times(life.rate);
   FastStore store(clock);
-  Company company(store.database(), clock, life.rate);
+  Company company(store.database(), clock, life);
   const long long begun = company.lived_until();
   const auto renewals = [&] { return std::stoll(store.database().column("k", "version")); };
   const auto before = renewals();
