@@ -28,9 +28,9 @@ stand_in() {
   printf '#!/bin/sh\n%s\n' "${*:-exit 0}" >"$file"
   chmod +x "$file"
 }
-for name in make mariadb page-someone convert-videos curl mail; do stand_in "$box/bin/$name" 'cat >/dev/null; exit 0'; done
+for name in make mariadb page-someone convert-videos curl mail php; do stand_in "$box/bin/$name" 'cat >/dev/null; exit 0'; done
 stand_in "$box/bin/jq" cat
-stand_in "$box/bin/consul" 'shift 2; exec "$@"'
+for name in consul etcdctl; do stand_in "$box/bin/$name" 'shift 2; exec "$@"'; done
 stand_in "$box/bin/dblock" "exec '$(realpath "$DBLOCK")' \"\$@\""
 stand_in "$box/opt/etl/nightly.sh"
 stand_in "$box/without/make" ": >'$box/worked'"
