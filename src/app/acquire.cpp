@@ -218,7 +218,11 @@ Result<std::variant<Acquired, Ending>> Acquisition::go() {
   DBLOCK_TRY(const auto seen, read_row_back());
   const auto* ours = std::get_if<lease::Granted>(&seen);
   if (ours == nullptr) {
-    return Ending{.how = Ending::How::lost, .message = lock() + " was granted and revoked at once"};
+    const bool ran_out = clock().now() >= lease.sent_at + lease.terms.ttl;
+    return Ending{
+        .how = Ending::How::lost,
+        .message = lock() + (ran_out ? " was granted, but its lease ended before it could be reported"
+                                     : " was granted and revoked at once")};
   }
   return Acquired{lease, *ours->row, keeper_};
 }

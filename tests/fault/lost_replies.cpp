@@ -429,5 +429,20 @@ TEST_CASE(
   CHECK(finished.out.empty());
 }
 
+TEST_CASE("a lease that ends before its script is told of it is 76, and no owner id is printed", "[server]") {
+  ServerDatabase database;
+  REQUIRE(run_true(database) == exited(0));
+  Proxy proxy(database.server());
+  proxy.cut(Proxy::Cut::before_statement, [&](const std::string& statement) {
+    if (!containing("SELECT")(statement) || !database.has_holder("k")) return false;
+    static_cast<void>(wait_until([&] { return run_true(database) == exited(0); }));
+    return true;
+  });
+  const auto finished = run_program(
+      through(proxy, database, {"acquire", "--key", "k", "--ttl", "1s", "--margin", "0s", "--wait", "10s"}));
+  check_ended(finished, 76, {"lock \"k\" was granted, but its lease ended before it could be reported"});
+  CHECK(finished.out.empty());
+}
+
 }  // namespace
 }  // namespace dblock::test

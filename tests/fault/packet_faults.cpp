@@ -354,8 +354,9 @@ class Acquire : public Sweep {
   std::string judge(const Trial& trial, Exit exit, const Process& process) override {
     const auto printed = lines(process.out());
     if (exit != exited(0) && !printed.empty()) return "; failed, but printed";
-    if (exit == exited(76) && lasted_a_lease(trial) && says(process.err(), "held up for its whole TTL"))
-      return "";
+    const bool slow = says(process.err(), "held up for its whole TTL") ||
+                      says(process.err(), "its lease ended before it could be reported");
+    if (exit == exited(76) && slow && lasted_a_lease(trial)) return "";
     if (exit != exited(0)) return "; ended with " + to_string(exit);
     const std::string owner =
         ask([&](Database& database) { return database.column(trial.key, "lock_value"); });
