@@ -89,18 +89,22 @@ std::string holder_in(const Database& database) {
   return database.column("k", "lock_value") + " " + database.column("k", "token");
 }
 
+// Job, guardian and dblock, soon after a renewal.
+void freeze_whole(const Process& run, const Cgroup& group, const Database& database) {
+  group.take(run.tree());
+  await_renewal(database);
+  group.freeze();
+}
+
 TEST_CASE(
     "a whole run frozen by its cgroup beyond its lease: thawed, its job is stopped and it exits 76, and the "
-    "next "
-    "holder has a greater token",
+    "next holder has a greater token",
     "[server][safety]") {
   DBLOCK_NEEDS(why_no_freezer());
   const Database database;
   const Cgroup group;
   TreeRun run(database, {"--ttl", "4s", "--margin", "500ms"});
-  group.take(run.tree());
-  await_renewal(database);
-  group.freeze();
+  freeze_whole(run, group, database);
   const long long expires = database.expires_micros("k");
   const auto token = std::stoll(database.column("k", "token"));
   LiveRun next(database, {"--ttl", "1h", "--wait", "1h"});
@@ -126,9 +130,7 @@ TEST_CASE("a whole run frozen by its cgroup for less than its lease goes on unde
   const Database database;
   const Cgroup group;
   LiveRun run(database, {"--ttl", "1m", "--heartbeat", "300ms"});
-  group.take(run.tree());
-  await_renewal(database);
-  group.freeze();
+  freeze_whole(run, group, database);
   const std::string holder = holder_in(database);
   const auto left = [&] { return database.expires_micros("k") - realtime_micros(); };
   REQUIRE(wait_until([&] { return left() < 58'500'000; }));  // it has missed several renewals
